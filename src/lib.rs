@@ -1,0 +1,1 @@
+//! Waypost, the inbox for agents. This file is the map of the tree.

@@ -1,0 +1,3 @@
+//! The `waypost` program: picks a role and hands over; nothing else.
+
+fn main() {}
