@@ -1,0 +1,74 @@
+//! Who calls: what the gate found out, and all that tools know of it.
+
+use std::sync::Arc;
+
+use ipnet::IpNet;
+use uuid::Uuid;
+
+use super::{Error, Result};
+
+/// Who calls, in which organization, from where.
+#[derive(Debug, Clone)]
+pub struct Caller {
+    /// The organization that everything this call touches belongs to.
+    pub org: Organization,
+    /// The agent, when an agent key stands.
+    pub agent: Option<Arc<AgentSession>>,
+    /// The owner, when an owner key stands.
+    pub owner: Option<Arc<OwnerSession>>,
+    /// The client's network: an IPv4 address or an IPv6 /64.
+    pub network: IpNet,
+}
+
+/// A tenant, as calls see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Organization {
+    /// Its id.
+    pub org_id: Uuid,
+    /// Its name in `/o/{org}`.
+    pub slug: Arc<str>,
+    /// Whether anybody may register.
+    pub open: bool,
+}
+
+/// An agent key that stands. One key is one session.
+#[derive(Debug, Clone)]
+pub struct AgentSession {
+    /// The session: the credential's id.
+    pub credential_id: Uuid,
+    /// The agent.
+    pub agent_id: Uuid,
+    /// Its name as registered.
+    pub agent_name: String,
+    /// Its owner.
+    pub owner_id: Uuid,
+    /// `wpa_` and 6 more characters.
+    pub key_prefix: String,
+}
+
+/// An owner key that stands.
+#[derive(Debug, Clone)]
+pub struct OwnerSession {
+    /// The credential's id.
+    pub credential_id: Uuid,
+    /// The owner.
+    pub owner_id: Uuid,
+}
+
+/// What an agent without a key is told, at every door.
+pub const NO_AGENT_KEY: &str = "This needs an agent key. Call register (no arguments needed) and send its api_key as Authorization: Bearer, as X-API-Key, or as the argument box_key.";
+/// What an owner without a key is told.
+pub const NO_OWNER_KEY: &str =
+    "This needs an owner key. Send the owner_key that register returned as X-Owner-Key or as the argument owner_key.";
+
+impl Caller {
+    /// The calling agent, or what to do to become one.
+    pub fn agent(&self) -> Result<&AgentSession> {
+        self.agent.as_deref().ok_or(Error::Unauthorized(NO_AGENT_KEY))
+    }
+
+    /// The calling owner, or what to do to become one.
+    pub fn owner(&self) -> Result<&OwnerSession> {
+        self.owner.as_deref().ok_or(Error::Unauthorized(NO_OWNER_KEY))
+    }
+}
