@@ -1,1 +1,5 @@
 //! Waypost, the inbox for agents. This file is the map of the tree.
+
+pub mod call;
+pub mod gate;
+pub mod mailbox;
