@@ -5,6 +5,8 @@
 
 use serde_json::{Map, Value, json};
 
+use super::arguments::Fault;
+
 /// The result of a call or of a step of one.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -17,18 +19,18 @@ type Cause = Box<dyn std::error::Error + Send + Sync>;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// An argument has a value that the call cannot take.
-    #[error("{field}: {problem}")]
+    #[error("{field} {problem}")]
     Invalid {
         /// Path of the argument, such as `message_ids[3]`.
         field: String,
-        /// What is wanted, never what was given.
+        /// What is wanted, to follow the field's name; never what was given.
         problem: String,
     },
     /// An argument that the tool does not have.
     #[error("{}", unknown_field(.field, .suggestion))]
     UnknownField {
-        /// The unknown name, cut to 64 characters; `None` when it looked like a credential.
-        field: Option<String>,
+        /// The unknown name, cut to 64 characters; `…` when it looked like a credential.
+        field: String,
         /// The nearest real argument.
         suggestion: Option<String>,
     },
@@ -215,7 +217,7 @@ impl Error {
     pub fn details(&self) -> Map<String, Value> {
         let details = match self {
             Error::Invalid { field, .. } => json!({ "field": field }),
-            Error::UnknownField { field: Some(field), .. } => json!({ "field": field }),
+            Error::UnknownField { field, .. } => json!({ "field": field }),
             Error::MessageTooLarge { limit } | Error::PartsTooLarge { limit } | Error::PayloadTooLarge { limit } => {
                 json!({ "limit": limit })
             }
@@ -257,6 +259,15 @@ impl Liveness {
     }
 }
 
+impl From<Fault> for Error {
+    fn from(fault: Fault) -> Error {
+        match fault {
+            Fault::Unknown { field, suggestion } => Error::UnknownField { field, suggestion },
+            Fault::Invalid { field, problem } => Error::Invalid { field, problem },
+        }
+    }
+}
+
 /// Connection failures mean "try again", text Postgres cannot store is the
 /// caller's fault, everything else is ours.
 impl From<sqlx::Error> for Error {
@@ -289,11 +300,10 @@ fn is_passing(code: &str) -> bool {
         || matches!(code, "57014" | "55P03" | "25006" | "25P02" | "25P03")
 }
 
-fn unknown_field(field: &Option<String>, suggestion: &Option<String>) -> String {
-    let name = field.as_ref().map_or("An argument".to_owned(), |field| format!("The argument {field}"));
+fn unknown_field(field: &str, suggestion: &Option<String>) -> String {
     match suggestion {
-        Some(suggestion) => format!("{name} does not exist here. Did you mean {suggestion}?"),
-        None => format!("{name} does not exist here. Leave it out, or see the input schema."),
+        Some(suggestion) => format!("The argument {field} does not exist here. Did you mean {suggestion}?"),
+        None => format!("The argument {field} does not exist here. Leave it out, or see the input schema."),
     }
 }
 

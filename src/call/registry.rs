@@ -124,7 +124,7 @@ impl Toolset {
             dialect: self.dialect,
             body_limit: self.body_limit,
             description: input["description"].as_str().unwrap_or_default().to_owned(),
-            shape: shape(&input, spec),
+            shape: shape(&input, spec).also_called(T::ALSO_CALLED),
             answer: schema::of_answer::<T::Answer>(),
             input: published(input),
             tidy: T::tidy,

@@ -20,6 +20,9 @@ pub trait Tool: DeserializeOwned + JsonSchema + Send + Sync + 'static {
     /// How the doors show it.
     const SPEC: Spec;
 
+    /// Words that callers guess for an argument, so that the refusal can suggest the real one.
+    const ALSO_CALLED: &'static [(&'static str, &'static str)] = &[];
+
     /// Puts arguments in order before they are judged by the published schema,
     /// where that schema cannot say it (trimming, say). Most tools need none.
     fn tidy(_arguments: &mut Map<String, Value>) {}

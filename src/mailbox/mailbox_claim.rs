@@ -1,0 +1,175 @@
+//! `mailbox_claim`: leases messages to one run.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use sqlx::{PgConnection, Row};
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use super::rows::{self, Message, State, message_columns};
+use crate::call::{Access, Call, Effect, Hints, Reach, Result, Route, Spec, Tool, instant, lock, page};
+
+/// Lease pending messages, oldest first, so that no other worker takes them while you work.
+///
+/// Then mailbox_ack what is done and claim again for the rest. The same run_id gets the same
+/// batch while its lease lives, so a retry is safe; other runs skip it; an expired lease is free
+/// again. Without run_id one is made and returned.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct MailboxClaim {
+    /// Most messages to lease.
+    #[serde(default = "hundred")]
+    #[schemars(range(min = 1, max = 100))]
+    limit: i64,
+    /// Your id for this batch of work: the same id is served the same batch.
+    run_id: Option<Uuid>,
+    /// Lease just these; what cannot be leased is listed in skipped.
+    #[schemars(length(min = 1, max = 100))]
+    message_ids: Option<Vec<Uuid>>,
+    /// How long the lease lives.
+    #[serde(default = "five_minutes")]
+    #[schemars(range(min = 1, max = 600))]
+    lease_seconds: i64,
+}
+
+fn hundred() -> i64 {
+    100
+}
+
+fn five_minutes() -> i64 {
+    300
+}
+
+/// A leased batch.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Claimed {
+    /// The run that holds the lease.
+    run_id: Uuid,
+    /// The leased messages, oldest first.
+    messages: Vec<Message>,
+    /// When the lease ends; null when nothing is leased.
+    #[serde(with = "instant::option")]
+    #[schemars(with = "Option<String>")]
+    lease_expires_at: Option<OffsetDateTime>,
+    /// Asked-for ids that are not in this lease: acked, leased elsewhere or not in this mailbox.
+    skipped: Vec<Uuid>,
+    /// Messages still pending.
+    remaining: i64,
+}
+
+impl Tool for MailboxClaim {
+    type Answer = Claimed;
+    const SPEC: Spec = Spec {
+        name: "mailbox_claim",
+        title: "Lease messages",
+        access: Access::Agent,
+        effect: Effect::Writes,
+        hints: Hints::SETS,
+        reach: Reach::Everywhere,
+        routes: &[Route::post("/api/v1/mailbox/claim")],
+    };
+    const ALSO_CALLED: &'static [(&'static str, &'static str)] =
+        &[("ids", "message_ids"), ("ttl", "lease_seconds"), ("max", "limit")];
+
+    async fn run(&self, call: &mut Call<'_>) -> Result<Claimed> {
+        let run_id = self.run_id.unwrap_or_else(Uuid::new_v4);
+        let mailbox = (call.caller.org.org_id, call.caller.agent()?.agent_id);
+        if self.run_id.is_some() {
+            // Two calls of one run are served one after the other: the second gets the first's batch.
+            lock::hold(call.db, "claim_run", &[mailbox.1.as_bytes(), run_id.as_bytes()]).await?;
+        }
+        let mut messages = live_batch(call.db, mailbox, run_id).await?;
+        if messages.is_empty() {
+            messages = free(call.db, mailbox, self.limit, self.message_ids.as_deref()).await?;
+            messages.truncate(page::fitting(&messages)?);
+            self.lease(call.db, mailbox, run_id, &mut messages).await?;
+        }
+        rows::stamp_poll(call.db, call.caller).await?;
+        let asked = self.message_ids.iter().flatten();
+        Ok(Claimed {
+            run_id,
+            lease_expires_at: messages.first().and_then(|message| message.lease_expires_at),
+            skipped: asked.filter(|id| messages.iter().all(|message| message.id != **id)).copied().collect(),
+            remaining: rows::summary(call.db, call.caller).await?.pending,
+            messages,
+        })
+    }
+}
+
+type Mailbox = (Uuid, Uuid);
+
+impl MailboxClaim {
+    /// Leases `messages` to the run by the database's clock.
+    async fn lease(&self, db: &mut PgConnection, mailbox: Mailbox, run_id: Uuid, messages: &mut [Message]) -> Result<()> {
+        if messages.is_empty() {
+            return Ok(());
+        }
+        let seqs: Vec<i64> = messages.iter().map(|message| message.seq).collect();
+        let row = sqlx::query(
+            "-- mailbox.lease
+             with lease as (
+                select date_trunc('milliseconds', clock_timestamp()) + make_interval(secs => $5) as until
+             ), leased as (
+                update inbox_entry e set lease_run = $3, lease_until = lease.until from lease
+                where e.org_id = $1 and e.agent_id = $2 and e.seq = any($4)
+             )
+             insert into claim_run (org_id, agent_id, run_id, lease_until, seqs, held)
+             select $1, $2, $3, lease.until, $4, cardinality($4) from lease
+             on conflict (org_id, agent_id, run_id) do update
+                set lease_until = excluded.lease_until, seqs = excluded.seqs, held = excluded.held
+             returning lease_until",
+        )
+        .bind(mailbox.0)
+        .bind(mailbox.1)
+        .bind(run_id)
+        .bind(&seqs)
+        .bind(self.lease_seconds as f64)
+        .fetch_one(db)
+        .await?;
+        let until: OffsetDateTime = row.try_get(0)?;
+        for message in messages {
+            message.state = State::Claimed;
+            message.lease_expires_at = Some(until);
+        }
+        Ok(())
+    }
+}
+
+/// What the run holds under a live lease and has not acked.
+async fn live_batch(db: &mut PgConnection, mailbox: Mailbox, run_id: Uuid) -> Result<Vec<Message>> {
+    let rows = sqlx::query(concat!(
+        "-- mailbox.live_batch\n select ",
+        message_columns!(),
+        " from claim_run r
+          join inbox_entry e on e.org_id = r.org_id and e.agent_id = r.agent_id and e.seq = any(r.seqs)
+          join message m on m.org_id = e.org_id and m.message_id = e.message_id
+          where r.org_id = $1 and r.agent_id = $2 and r.run_id = $3 and r.lease_until > clock_timestamp()
+            and e.acked_at is null and e.lease_run = r.run_id and e.lease_until = r.lease_until
+          order by e.seq"
+    ))
+    .bind(mailbox.0)
+    .bind(mailbox.1)
+    .bind(run_id)
+    .fetch_all(db)
+    .await?;
+    Ok(rows.iter().map(rows::message).collect::<sqlx::Result<_>>()?)
+}
+
+/// The oldest messages nobody holds, locked. What another claim or ack has at hand is skipped.
+async fn free(db: &mut PgConnection, mailbox: Mailbox, limit: i64, only: Option<&[Uuid]>) -> Result<Vec<Message>> {
+    let rows = sqlx::query(concat!(
+        "-- mailbox.free\n select ",
+        message_columns!(),
+        " from inbox_entry e join message m using (org_id, message_id)
+          where e.org_id = $1 and e.agent_id = $2 and e.acked_at is null
+            and (e.lease_until is null or e.lease_until <= clock_timestamp())
+            and ($4::uuid[] is null or e.message_id = any($4))
+          order by e.seq limit $3 for update of e skip locked"
+    ))
+    .bind(mailbox.0)
+    .bind(mailbox.1)
+    .bind(limit)
+    .bind(only)
+    .fetch_all(db)
+    .await?;
+    Ok(rows.iter().map(rows::message).collect::<sqlx::Result<_>>()?)
+}

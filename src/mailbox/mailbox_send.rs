@@ -1,0 +1,217 @@
+//! `mailbox_send`: one message to one agent.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use sqlx::{PgConnection, Row};
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use super::recipient::{self, Wanted};
+use super::{rows, rules};
+use crate::call::{Access, Call, Effect, Error, Hints, Reach, Result, Route, Spec, Tool, instant};
+use crate::inbox::{Acks, Key, Letter, Posted, Posting, Sender, Verdict};
+
+/// Send one message to another agent's mailbox.
+///
+/// Name the recipient by exactly one of recipient_agent_id and recipient_agent_name; a name that
+/// several agents share is refused with candidates to pick from. With client_message_id a retry
+/// stores nothing twice and answers the original (deduplicated: true). To answer mail you claimed,
+/// prefer reply_text of mailbox_ack.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct MailboxSend {
+    /// Plain text, at most 8,000 characters.
+    #[schemars(length(min = 1))]
+    body: String,
+    /// A2A parts, each {text or data, metadata?}; at most 16 KB of JSON together.
+    #[schemars(with = "Option<Vec<serde_json::Map<String, Value>>>")]
+    parts: Option<Value>,
+    /// The conversation this belongs to; replies keep it.
+    thread_id: Option<Uuid>,
+    /// The message this answers, of the same two parties. Answering one that asked you for an ack acks it.
+    in_reply_to: Option<Uuid>,
+    /// Until when you wait for an ack: RFC 3339 with offset.
+    #[serde(default, with = "time::serde::rfc3339::option")]
+    #[schemars(with = "Option<String>", extend("format" = "date-time"))]
+    ack_deadline: Option<OffsetDateTime>,
+    /// direct or offer.
+    #[serde(default = "direct")]
+    message_type: String,
+    /// Ask the recipient for an explicit ack.
+    #[serde(default)]
+    ack_requested: bool,
+    /// Your key for this message, 1-64 characters: makes retries safe.
+    client_message_id: Option<String>,
+    /// The recipient's id: unambiguous.
+    recipient_agent_id: Option<Uuid>,
+    /// The recipient's name, when you do not have its id.
+    #[schemars(length(max = 80))]
+    recipient_agent_name: Option<String>,
+}
+
+fn direct() -> String {
+    "direct".into()
+}
+
+/// A stored message.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct Sent {
+    /// The message.
+    message_id: Uuid,
+    /// Its place in the recipient's mailbox.
+    seq: i64,
+    /// Who got it.
+    recipient_agent_id: Uuid,
+    /// When it was stored.
+    #[serde(with = "instant")]
+    #[schemars(with = "String")]
+    created_at: OffsetDateTime,
+    /// True: this client_message_id was sent before, and this is that message.
+    deduplicated: bool,
+}
+
+impl Tool for MailboxSend {
+    type Answer = Sent;
+    const SPEC: Spec = Spec {
+        name: "mailbox_send",
+        title: "Send a message",
+        access: Access::Agent,
+        effect: Effect::Writes,
+        hints: Hints { read_only: false, destructive: false, idempotent: false, open_world: true },
+        reach: Reach::Everywhere,
+        routes: &[Route::post("/api/v1/mailbox/messages").creating()],
+    };
+    const ALSO_CALLED: &'static [(&'static str, &'static str)] = &[
+        ("to", "recipient_agent_id"),
+        ("recipient", "recipient_agent_id"),
+        ("to_name", "recipient_agent_name"),
+        ("text", "body"),
+        ("message", "body"),
+        ("content", "body"),
+        ("idempotency_key", "client_message_id"),
+        ("reply_to", "in_reply_to"),
+        ("type", "message_type"),
+    ];
+
+    async fn run(&self, call: &mut Call<'_>) -> Result<Sent> {
+        self.judge()?;
+        let to = recipient::find(call, self.wanted()?).await?;
+        let acks = match self.in_reply_to {
+            Some(message_id) => acks_by_answering(call, message_id, to).await?,
+            None => None,
+        };
+        let posting = self.posting(call, to, acks)?;
+        match recipient::post(call, posting).await? {
+            Verdict::Posted(posted) => sent(&posted).ok_or_else(|| Error::internal("a posted letter has no place")),
+            Verdict::Replayed(answer) => {
+                call.mark_replay();
+                serde_json::from_value(answer).map_err(Error::internal)
+            }
+            Verdict::KeyReused => Err(Error::IdempotencyConflict("client_message_id")),
+            Verdict::NoMailbox(_) => Err(Error::NotFound("recipient")),
+            Verdict::MailboxFull(_) => full(call, to, false).await,
+            Verdict::SenderFull(_) => full(call, to, true).await,
+        }
+    }
+}
+
+impl MailboxSend {
+    fn judge(&self) -> Result<()> {
+        rules::judge_body(&self.body)?;
+        self.parts.as_ref().map_or(Ok(()), rules::judge_parts)?;
+        rules::judge_key("client_message_id", self.client_message_id.as_deref(), 64)?;
+        match self.message_type.as_str() {
+            "direct" | "offer" => Ok(()),
+            _ => Err(Error::invalid("message_type", "must be direct or offer")),
+        }
+    }
+
+    fn wanted(&self) -> Result<Wanted<'_>> {
+        match (self.recipient_agent_id, self.recipient_agent_name.as_deref()) {
+            (Some(agent_id), None) => Ok(Wanted::Id(agent_id)),
+            (None, Some("")) => Err(Error::invalid("recipient_agent_name", "must not be empty")),
+            (None, Some(name)) => Ok(Wanted::Name(name)),
+            _ => Err(Error::invalid(
+                "recipient_agent_id",
+                "or recipient_agent_name must name the recipient: exactly one of the two",
+            )),
+        }
+    }
+
+    fn posting(&self, call: &Call<'_>, to: Uuid, acks: Option<Acks>) -> Result<Posting> {
+        let sender = call.caller.agent()?;
+        let letter = Letter {
+            to,
+            message_id: Uuid::now_v7(),
+            sender: Sender::Agent { agent_id: sender.agent_id, name: sender.agent_name.clone() },
+            message_type: self.message_type.clone(),
+            body: self.body.clone(),
+            parts: self.parts.clone(),
+            thread_id: self.thread_id,
+            in_reply_to: self.in_reply_to,
+            ack_requested: self.ack_requested,
+            ack_deadline: self.ack_deadline,
+            probe_nonce: None,
+            counted: true,
+        };
+        let key = self.client_message_id.as_ref().map(|key| Key {
+            agent_id: sender.agent_id,
+            namespace: "client_message_id",
+            key: key.clone(),
+            fingerprint: call.fingerprint.0,
+            answer: Box::new(|posted| sent(posted).map_or(Value::Null, |sent| json!(Sent { deduplicated: true, ..sent }))),
+        });
+        Ok(Posting { org_id: call.caller.org.org_id, letters: vec![letter], acks, only_with_ack: false, key })
+    }
+}
+
+fn sent(posted: &Posted) -> Option<Sent> {
+    let letter = posted.delivered.first()?;
+    Some(Sent {
+        message_id: letter.message_id,
+        seq: letter.seq,
+        recipient_agent_id: letter.to,
+        created_at: letter.created_at,
+        deduplicated: false,
+    })
+}
+
+/// The ack that an answer implies: of a message that its recipient was asked to ack.
+///
+/// # Errors
+/// `not_found` unless the message is of the caller and `peer`: unknown, foreign and
+/// another party's messages are all alike.
+async fn acks_by_answering(call: &mut Call<'_>, message_id: Uuid, peer: Uuid) -> Result<Option<Acks>> {
+    let agent_id = call.caller.agent()?.agent_id;
+    let asked = asks_for_ack(call.db, call.caller.org.org_id, message_id, agent_id, peer).await?;
+    let asked = asked.ok_or(Error::NotFound("message to reply to"))?;
+    Ok(asked.then(|| Acks { agent_id, message_ids: vec![message_id], ack_body: None }))
+}
+
+/// Whether a message between these two asks `agent_id`, as its recipient, for an ack.
+async fn asks_for_ack(
+    db: &mut PgConnection,
+    org_id: Uuid,
+    message_id: Uuid,
+    agent_id: Uuid,
+    peer: Uuid,
+) -> Result<Option<bool>> {
+    let row = sqlx::query(
+        "-- mailbox.asks_for_ack
+         select ack_requested and recipient_agent_id = $3 from message
+         where org_id = $1 and message_id = $2
+           and ((sender_agent_id = $3 and recipient_agent_id = $4) or (sender_agent_id = $4 and recipient_agent_id = $3))",
+    )
+    .bind(org_id)
+    .bind(message_id)
+    .bind(agent_id)
+    .bind(peer)
+    .fetch_optional(db)
+    .await?;
+    Ok(row.map(|row| row.try_get(0)).transpose()?)
+}
+
+async fn full(call: &mut Call<'_>, recipient: Uuid, per_sender: bool) -> Result<Sent> {
+    let liveness = rows::liveness(call.db, call.caller.org.org_id, recipient).await?;
+    Err(Error::MailboxFull { per_sender, liveness: Box::new(liveness) })
+}

@@ -1,0 +1,120 @@
+//! Finding the agent that mail is for, whether it takes mail from this sender, and posting to it.
+
+use sqlx::{PgConnection, Row};
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use super::names;
+use crate::call::error::Candidate;
+use crate::call::{Call, Error, Result};
+use crate::inbox::{self, Posting, Verdict};
+use crate::wakes::Topic;
+
+/// How a sender names the recipient.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Wanted<'a> {
+    /// By id.
+    Id(Uuid),
+    /// By name: one byte-exact match wins, else whoever folds alike.
+    Name(&'a str),
+}
+
+/// Candidates shown for a name that several agents share.
+const CANDIDATES: usize = 5;
+
+/// Finds the recipient of the caller's mail.
+///
+/// # Errors
+/// `not_found`; `recipient_ambiguous` with at most five candidates; `forbidden` when
+/// the recipient takes no mail from the caller.
+pub(super) async fn find(call: &mut Call<'_>, wanted: Wanted<'_>) -> Result<Uuid> {
+    let agent_id = match wanted {
+        Wanted::Id(agent_id) => agent_id,
+        Wanted::Name(name) => find_by_name(call.db, call.caller.org.org_id, name).await?,
+    };
+    match takes_mail(call, agent_id).await? {
+        Some(true) => Ok(agent_id),
+        Some(false) => Err(Error::Forbidden("This recipient takes no mail from you. Its owner decides who may write to it.")),
+        None => Err(Error::NotFound("recipient")),
+    }
+}
+
+/// Whether `recipient` takes mail from the caller; `None` when there is no such agent.
+pub(super) async fn takes_mail(call: &mut Call<'_>, recipient: Uuid) -> Result<Option<bool>> {
+    let sender = call.caller.agent()?;
+    let row = sqlx::query(
+        "-- mailbox.takes_mail
+         select not exists (
+                select from inbound_block b
+                where b.org_id = a.org_id and b.agent_id = a.agent_id and b.sender_agent_id = $3)
+            and case a.inbound
+                when 'open' then true
+                when 'none' then false
+                else a.owner_id = $4 or exists (
+                    select from message m
+                    where m.org_id = a.org_id and m.sender_agent_id = a.agent_id and m.recipient_agent_id = $3)
+            end
+         from agent a where a.org_id = $1 and a.agent_id = $2",
+    )
+    .bind(call.caller.org.org_id)
+    .bind(recipient)
+    .bind(sender.agent_id)
+    .bind(sender.owner_id)
+    .fetch_optional(&mut *call.db)
+    .await?;
+    Ok(row.map(|row| row.try_get(0)).transpose()?)
+}
+
+/// Posts one posting and wakes whoever waits for its mailboxes once it is committed.
+pub(super) async fn post(call: &mut Call<'_>, posting: Posting) -> Result<Verdict> {
+    let org_id = posting.org_id;
+    let verdict = inbox::post(call.db, call.terms.caps, &[posting]).await?.pop();
+    let verdict = verdict.ok_or_else(|| Error::internal("a posting without a verdict"))?;
+    if let Verdict::Posted(posted) = &verdict {
+        for letter in &posted.delivered {
+            call.ring(Topic::Mailbox { org_id, agent_id: letter.to }, letter.seq);
+        }
+    }
+    Ok(verdict)
+}
+
+async fn find_by_name(db: &mut PgConnection, org_id: Uuid, name: &str) -> Result<Uuid> {
+    let alike = alike(db, org_id, &names::fold(name)).await?;
+    let exact: Vec<&Candidate> = alike.iter().filter(|candidate| candidate.agent_name == name).collect();
+    match (exact.as_slice(), alike.as_slice()) {
+        ([one], _) => Ok(one.agent_id),
+        (_, [one]) => Ok(one.agent_id),
+        (_, []) => Err(Error::NotFound("recipient")),
+        (_, several) => {
+            Err(Error::RecipientAmbiguous { candidates: several.iter().take(CANDIDATES).cloned().collect() })
+        }
+    }
+}
+
+/// Agents whose names fold alike, live first: verified, then monitored, then the most
+/// recent poll. Bounded: whoever shares a name with more than that is found by id.
+async fn alike(db: &mut PgConnection, org_id: Uuid, folded: &str) -> Result<Vec<Candidate>> {
+    let rows = sqlx::query(
+        "-- mailbox.alike
+         select a.agent_id, a.name, a.verified_at is not null as verified, p.last_polled_at,
+            coalesce(bit_count(p.hours >> least(24, extract(epoch from clock_timestamp())::bigint / 3600 - p.polled_hour)::int)
+                >= 3, false) as monitored
+         from agent a left join poll p using (org_id, agent_id)
+         where a.org_id = $1 and a.name_folded = $2
+         order by verified desc, monitored desc, p.last_polled_at desc nulls last, a.agent_id limit 1000",
+    )
+    .bind(org_id)
+    .bind(folded)
+    .fetch_all(db)
+    .await?;
+    let read = |row: &sqlx::postgres::PgRow| -> sqlx::Result<Candidate> {
+        Ok(Candidate {
+            agent_id: row.try_get("agent_id")?,
+            agent_name: row.try_get("name")?,
+            verified: row.try_get("verified")?,
+            monitored: row.try_get("monitored")?,
+            last_polled_at: row.try_get::<Option<OffsetDateTime>, _>("last_polled_at")?,
+        })
+    };
+    Ok(rows.iter().map(read).collect::<sqlx::Result<_>>()?)
+}
