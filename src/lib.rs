@@ -1,1 +1,3 @@
 //! Waypost, the inbox for agents. This file is the map of the tree.
+
+pub mod postgres;
