@@ -1,5 +1,17 @@
 //! Waypost, the inbox for agents. This file is the map of the tree.
+//!
+//! A request enters by a door, becomes one typed command, runs in one transaction,
+//! and wakes whoever waits: `doors -> gate -> call <- mailbox -> inbox -> postgres`.
 
 pub mod call;
 pub mod gate;
+pub mod inbox;
 pub mod mailbox;
+pub mod postgres;
+pub mod telemetry;
+pub mod wakes;
+
+/// All toolsets, in reading order.
+pub fn registry() -> call::Registry {
+    call::Registry::new(vec![mailbox::toolset()])
+}

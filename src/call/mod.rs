@@ -5,6 +5,7 @@
 
 pub mod arguments;
 pub mod caller;
+pub mod credential;
 pub mod cursor;
 pub mod dialect;
 pub mod dispatch;

@@ -1,4 +1,145 @@
-//! Who may call: what a key looks like, and where a client comes from.
+//! Who may call: credentials to [`Caller`], in two phases.
+//!
+//! The headers are judged before the body is read ([`Gate::greet`]); a key that came as
+//! an argument is judged once the arguments are known ([`Gate::admit`]).
 
-pub mod credential;
+mod lookup;
 pub mod network;
+mod presented;
+
+use std::sync::Arc;
+
+use ipnet::IpNet;
+use sqlx::PgPool;
+use tokio_util::task::TaskTracker;
+
+pub use presented::Presented;
+
+use crate::call::credential::{Kind, Secret};
+use crate::call::{AgentSession, Caller, Error, Organization, OwnerSession, Result};
+use crate::wakes::Wakes;
+use lookup::{Lookup, Session};
+
+/// Judges credentials. One per pod; cheap to clone.
+#[derive(Clone)]
+pub struct Gate(Arc<Lookup>);
+
+/// A caller as far as the headers tell.
+#[derive(Clone)]
+pub struct Visitor {
+    org: Option<Organization>,
+    agent: Option<Arc<AgentSession>>,
+    owner: Option<Arc<OwnerSession>>,
+    presented: Presented,
+    network: IpNet,
+}
+
+/// The organization of calls that name none.
+pub const DEFAULT_ORG: &str = "public";
+
+impl Gate {
+    /// A gate over the credentials of this database.
+    pub fn new(pool: PgPool, tasks: TaskTracker, wakes: Wakes) -> Gate {
+        Gate(Arc::new(Lookup::new(pool, tasks, wakes)))
+    }
+
+    /// Phase one: judges the credentials in the headers, and the organization of the path.
+    ///
+    /// # Errors
+    /// `unauthorized` for a credential that does not stand or two that differ; `forbidden`
+    /// for one of the wrong kind; `wrong_organization`; `not_found` for an organization
+    /// that nobody named with a credential.
+    pub async fn greet(&self, presented: Presented, org: Option<&str>, network: IpNet) -> Result<Visitor> {
+        let mut visitor = Visitor { org: None, agent: None, owner: None, presented, network };
+        if let Some(key) = visitor.presented.agent_key()? {
+            visitor.take(self.find(&key, Kind::Agent, BAD_AGENT_KEY).await?)?;
+        }
+        if let Some(key) = visitor.presented.owner_key.clone() {
+            visitor.take(self.find(&key, Kind::Owner, BAD_OWNER_KEY).await?)?;
+        }
+        match (&visitor.org, org) {
+            (Some(own), Some(named)) if &*own.slug != named => return Err(Error::WrongOrganization),
+            (Some(_), _) => {}
+            (None, named) => {
+                visitor.org = Some(self.0.organization(named.unwrap_or(DEFAULT_ORG)).await?.ok_or(Error::NotFound("organization"))?);
+            }
+        }
+        Ok(visitor)
+    }
+
+    /// Phase two: judges the keys that came as arguments.
+    ///
+    /// # Errors
+    /// `unauthorized` for one that does not stand or differs from the header;
+    /// `forbidden` for one of the wrong kind; `wrong_organization`.
+    pub async fn admit(
+        &self,
+        mut visitor: Visitor,
+        is_org_named: bool,
+        box_key: Option<&str>,
+        owner_key: Option<&str>,
+    ) -> Result<Caller> {
+        let header_agent = visitor.presented.agent_key()?;
+        let header_owner = visitor.presented.owner_key.clone();
+        let arguments = [
+            (box_key, header_agent, Kind::Agent, BAD_AGENT_KEY),
+            (owner_key, header_owner, Kind::Owner, BAD_OWNER_KEY),
+        ];
+        let path_org = visitor.org.clone().filter(|_| is_org_named);
+        for (argument, header, kind, bad) in arguments {
+            let Some(key) = argument else { continue };
+            match header {
+                Some(header) if header != key => return Err(Error::Unauthorized(DIFFERENT_KEYS)),
+                Some(_) => {}
+                None => {
+                    let session = self.find(key, kind, bad).await?;
+                    if path_org.as_ref().is_some_and(|org| *org != session.org) {
+                        return Err(Error::WrongOrganization);
+                    }
+                    visitor.take(session)?;
+                }
+            }
+        }
+        visitor.into_caller()
+    }
+
+    async fn find(&self, key: &str, kind: Kind, bad: &'static str) -> Result<Session> {
+        let (_, secret) = Secret::parse(key).ok_or(Error::Unauthorized(bad))?;
+        let session = self.0.session(secret.hash()).await?.ok_or(Error::Unauthorized(bad))?;
+        match (kind, session.agent.is_some()) {
+            (Kind::Agent, false) => Err(Error::Forbidden(NOT_AN_AGENT_KEY)),
+            (Kind::Owner, true) => Err(Error::Forbidden(NOT_AN_OWNER_KEY)),
+            _ => Ok(session),
+        }
+    }
+}
+
+impl Visitor {
+    /// Whether the headers carried a credential that stands.
+    pub fn is_known(&self) -> bool {
+        self.agent.is_some() || self.owner.is_some()
+    }
+
+    /// Takes a session; the first one decides the organization, and others must agree.
+    fn take(&mut self, session: Session) -> Result<()> {
+        if self.is_known() && self.org.as_ref().is_some_and(|org| org.org_id != session.org.org_id) {
+            return Err(Error::WrongOrganization);
+        }
+        self.org = Some(session.org);
+        self.agent = session.agent.or(self.agent.take());
+        self.owner = session.owner.or(self.owner.take());
+        Ok(())
+    }
+
+    fn into_caller(self) -> Result<Caller> {
+        let org = self.org.ok_or(Error::NotFound("organization"))?;
+        Ok(Caller { org, agent: self.agent, owner: self.owner, network: self.network })
+    }
+}
+
+const BAD_AGENT_KEY: &str = "This agent key does not stand: mistyped, revoked or never issued. Renew it with renew_agent_key and your owner_key, or call register.";
+const BAD_OWNER_KEY: &str = "This owner key does not stand: mistyped or never issued. Send the owner_key that register returned.";
+const DIFFERENT_KEYS: &str = "Two different keys came with this call. Send one of them.";
+const NOT_AN_AGENT_KEY: &str = "This is an owner key. Send the agent's api_key here.";
+const NOT_AN_OWNER_KEY: &str = "This is an agent key. Send the owner_key here.";
+

@@ -1,0 +1,72 @@
+//! An owner probes one of its agents: does somebody really read and ack there?
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::owned::check_owned;
+use super::recipient;
+use crate::call::{Access, Call, Effect, Error, Hints, Reach, Result, Route, Spec, Tool};
+use crate::inbox::{Letter, Posting, Sender, Verdict};
+
+/// Put a probe into one of your agents' mailboxes. Its ack must carry the proof that the probe
+/// was read; a right one marks the agent as verified.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct AgentProbe {
+    /// The agent.
+    agent_id: Uuid,
+}
+
+/// A probe on its way.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Probed {
+    /// The probe's message id.
+    message_id: Uuid,
+}
+
+impl Tool for AgentProbe {
+    type Answer = Probed;
+    const SPEC: Spec = Spec {
+        name: "agent_probe",
+        title: "Probe an agent",
+        access: Access::Owner,
+        effect: Effect::Writes,
+        hints: Hints::ADDS,
+        reach: Reach::Routes,
+        routes: &[Route::post("/api/v1/agents/{agent_id}/probe").creating()],
+    };
+
+    async fn run(&self, call: &mut Call<'_>) -> Result<Probed> {
+        check_owned(call, self.agent_id).await?;
+        let letter = probe_letter(self.agent_id);
+        let message_id = letter.message_id;
+        let org_id = call.caller.org.org_id;
+        let posting = Posting { org_id, letters: vec![letter], acks: None, only_with_ack: false, key: None };
+        match recipient::post(call, posting).await? {
+            Verdict::Posted(_) => Ok(Probed { message_id }),
+            _ => Err(Error::NotFound("agent")),
+        }
+    }
+}
+
+fn probe_letter(agent_id: Uuid) -> Letter {
+    let message_id = Uuid::now_v7();
+    Letter {
+        to: agent_id,
+        message_id,
+        sender: Sender::System,
+        message_type: "system".into(),
+        body: format!(
+            "Probe {}: your owner checks that this mailbox is read. Ack this message with ack_body \
+             {{nonce: probe.nonce, body_hash: hex SHA-256 of the nonce followed by this body}}.",
+            message_id.simple()
+        ),
+        parts: None,
+        thread_id: None,
+        in_reply_to: None,
+        ack_requested: true,
+        ack_deadline: None,
+        probe_nonce: Some(Uuid::new_v4().simple().to_string()),
+        counted: false,
+    }
+}
