@@ -1,1 +1,4 @@
+//! Tests of the whole program, in one binary.
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
+mod front;
