@@ -107,7 +107,8 @@ pub async fn serve(listener: TcpListener, router: Router, limits: Limits, drain:
                         permit,
                     ));
                 } else if let Ok(permit) = refusals.clone().try_acquire_owned() {
-                    drain.tracker.spawn(refuse(socket, limits, permit));
+                    let refusing = refuse(socket, limits, permit);
+                    drain.tracker.spawn(drain.cut.clone().run_until_cancelled_owned(refusing));
                 }
             }
             Err(error) if of_one_connection(&error) => {}

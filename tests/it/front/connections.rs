@@ -131,10 +131,16 @@ async fn cutting_ends_what_never_ends_by_itself() {
 }
 
 #[tokio::test]
-async fn a_long_body_is_told_413_even_while_it_is_still_being_sent() {
+async fn a_long_body_is_told_413_even_by_a_client_that_sends_all_of_it_before_it_reads() {
     let pod = Pod::start(Limits::default()).await;
-    let head = "POST /body HTTP/1.1\r\nHost: localhost\r\nContent-Length: 600000\r\n\r\n";
-    let answer = pod.ask(&(head.to_owned() + &"x".repeat(600_000))).await;
+    let mut client = pod.connect().await;
+    client.send("POST /body HTTP/1.1\r\nHost: localhost\r\nContent-Length: 600000\r\n\r\n").await;
+    client.stream.readable().await.unwrap();
+    let piece = "x".repeat(1000);
+    for _ in 0..600 {
+        client.send(&piece).await;
+    }
+    let answer = client.answer().await;
     assert_eq!((answer.status, answer.code().as_str()), (413, "payload_too_large"));
 }
 
