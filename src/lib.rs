@@ -4,6 +4,8 @@
 //! and wakes whoever waits: `doors -> gate -> call <- mailbox -> inbox -> postgres`.
 
 pub mod call;
+pub mod config;
+pub mod doors;
 pub mod gate;
 pub mod inbox;
 pub mod mailbox;

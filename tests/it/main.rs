@@ -1,4 +1,5 @@
-//! The tests that need a real PostgreSQL.
+//! Tests of the whole program against a real PostgreSQL, in one binary.
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
-#[cfg(test)]
+mod front;
 mod private_cluster;

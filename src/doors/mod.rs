@@ -1,0 +1,6 @@
+//! How a call comes in: bytes to arguments, dispatch, and back to bytes. No SQL and no rules here.
+
+pub mod accept;
+pub mod front;
+pub mod probes;
+pub mod refusal;

@@ -1,0 +1,103 @@
+//! Refusals of the HTTP layer: what is answered before any tool is reached.
+//!
+//! One refusal, two spellings: `application/problem+json` (RFC 9457), and at the MCP endpoint a JSON-RPC
+//! error whose code is the HTTP status.
+
+use axum::body::Body;
+use http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{HeaderValue, Response, StatusCode};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+/// Why a request is refused, and whether asking again can help.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// The HTTP status, and the JSON-RPC error code at the MCP endpoint.
+    pub status: StatusCode,
+    /// Our word for it, lower_snake.
+    pub code: &'static str,
+    /// What is wrong and what to do next; holds nothing of what was sent.
+    pub message: String,
+    /// Whether the same request may succeed later.
+    pub retryable: bool,
+    /// Seconds to wait first: `Retry-After` and `details.retry_after`.
+    pub retry_after: Option<u64>,
+}
+
+impl Refusal {
+    /// A refusal that stands however often the same is asked.
+    pub fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
+        Self { status, code, message: message.into(), retryable: false, retry_after: None }
+    }
+
+    /// A refusal that may be gone after `seconds`.
+    pub fn retry_after(
+        status: StatusCode,
+        code: &'static str,
+        message: impl Into<String>,
+        seconds: u64,
+    ) -> Self {
+        Self { status, code, message: message.into(), retryable: true, retry_after: Some(seconds) }
+    }
+
+    /// The answer. `id` is the JSON-RPC request's id, verbatim, when it could be read; only `at_mcp` uses it.
+    ///
+    /// 401 carries `WWW-Authenticate`, 408 closes the connection, since a body may still be under way.
+    #[must_use]
+    pub fn answer(&self, at_mcp: bool, id: Option<&RawValue>) -> Response<Body> {
+        let (body, kind) = if at_mcp {
+            (self.json_rpc(id), "application/json")
+        } else {
+            (self.problem(), "application/problem+json")
+        };
+        let mut answer = Response::new(Body::from(body.to_string()));
+        *answer.status_mut() = self.status;
+        let headers = answer.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+        if let Some(seconds) = self.retry_after {
+            headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if self.status == StatusCode::UNAUTHORIZED {
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"waypost\""));
+        }
+        if self.status == StatusCode::REQUEST_TIMEOUT {
+            headers.insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        answer
+    }
+
+    /// The body away from the MCP endpoint.
+    pub(super) fn problem(&self) -> Value {
+        self.with_details(json!({
+            "type": "about:blank",
+            "title": self.status.canonical_reason().unwrap_or("Refused"),
+            "status": self.status.as_u16(),
+            "detail": self.message,
+            "code": self.code,
+            "message": self.message,
+            "retryable": self.retryable,
+        }))
+    }
+
+    fn json_rpc(&self, id: Option<&RawValue>) -> Value {
+        let data = self.with_details(json!({"code": self.code, "retryable": self.retryable}));
+        json!({
+            "jsonrpc": "2.0",
+            "error": {"code": self.status.as_u16(), "message": self.message, "data": data},
+            "id": id,
+        })
+    }
+
+    fn with_details(&self, mut body: Value) -> Value {
+        if let (Some(seconds), Value::Object(members)) = (self.retry_after, &mut body) {
+            members.insert("details".to_owned(), json!({"retry_after": seconds}));
+        }
+        body
+    }
+}
+
+/// Whether refusals at `path` are JSON-RPC errors.
+#[must_use]
+pub fn at_mcp(path: &str) -> bool {
+    path.ends_with("/mcp")
+}
