@@ -58,8 +58,7 @@ pub struct OwnerSession {
 /// What an agent without a key is told, at every door.
 pub const NO_AGENT_KEY: &str = "This needs an agent key. Call register (no arguments needed) and send its api_key as Authorization: Bearer, as X-API-Key, or as the argument box_key.";
 /// What an owner without a key is told.
-pub const NO_OWNER_KEY: &str =
-    "This needs an owner key. Send the owner_key that register returned as X-Owner-Key or as the argument owner_key.";
+pub const NO_OWNER_KEY: &str = "This needs an owner key. Send the owner_key that register returned as X-Owner-Key or as the argument owner_key.";
 
 impl Caller {
     /// The calling agent, or what to do to become one.

@@ -283,7 +283,9 @@ fn admit(entry: &Entry, caller: &Caller) -> Result<()> {
 /// Once, here: what callers did wrong is theirs to read, the rest is ours.
 fn log(tool: &'static str, error: &Error) {
     match error {
-        Error::Internal(cause) => tracing::error!(tool, cause = %chain(&**cause), "a call failed for a fault of ours"),
+        Error::Internal(cause) => {
+            tracing::error!(tool, cause = %chain(&**cause), "a call failed for a fault of ours")
+        }
         Error::Unavailable { source, .. } => {
             tracing::warn!(tool, cause = %chain(&**source), "a call could not be carried out");
         }
@@ -295,10 +297,13 @@ fn log(tool: &'static str, error: &Error) {
 fn chain(cause: &(dyn std::error::Error + Send + Sync + 'static)) -> String {
     match cause.downcast_ref::<sqlx::Error>() {
         Some(sqlx::Error::Database(refused)) => {
-            format!("SQLSTATE {}, {}", refused.code().unwrap_or_default(), refused.constraint().unwrap_or("no constraint"))
+            format!(
+                "SQLSTATE {}, {}",
+                refused.code().unwrap_or_default(),
+                refused.constraint().unwrap_or("no constraint")
+            )
         }
         Some(other) => other.to_string(),
         None => cause.to_string(),
     }
 }
-

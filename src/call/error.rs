@@ -68,7 +68,9 @@ pub enum Error {
     #[error("No such {0}. Check the id; what you may not see does not exist here.")]
     NotFound(&'static str),
     /// A name that several agents answer to.
-    #[error("Several agents have that name. Pick one of details.candidates and send again with recipient_agent_id.")]
+    #[error(
+        "Several agents have that name. Pick one of details.candidates and send again with recipient_agent_id."
+    )]
     RecipientAmbiguous {
         /// At most five, live first.
         candidates: Vec<Candidate>,
@@ -185,9 +187,13 @@ impl Error {
             Error::RecipientAmbiguous { .. } => ("recipient_ambiguous", 409, Never),
             Error::IdempotencyConflict(_) => ("idempotency_conflict", 409, Never),
             Error::MailboxFull { per_sender: false, .. } => ("mailbox_full", 409, After(FULL_RETRY)),
-            Error::MailboxFull { per_sender: true, .. } => ("mailbox_full_per_sender", 409, After(FULL_RETRY)),
+            Error::MailboxFull { per_sender: true, .. } => {
+                ("mailbox_full_per_sender", 409, After(FULL_RETRY))
+            }
             Error::ProbeMismatch { part: ProbePart::Nonce, .. } => ("probe_nonce_mismatch", 422, Never),
-            Error::ProbeMismatch { part: ProbePart::BodyHash, .. } => ("probe_body_hash_mismatch", 422, Never),
+            Error::ProbeMismatch { part: ProbePart::BodyHash, .. } => {
+                ("probe_body_hash_mismatch", 422, Never)
+            }
             Error::RateLimited { retry_after, .. } => ("rate_limited", 429, After(*retry_after)),
             Error::TooManyHolds(_) => ("too_many_holds", 429, After(UNAVAILABLE_RETRY)),
             Error::Unavailable { .. } => ("temporarily_unavailable", 503, After(UNAVAILABLE_RETRY)),
@@ -218,7 +224,9 @@ impl Error {
         let details = match self {
             Error::Invalid { field, .. } => json!({ "field": field }),
             Error::UnknownField { field, .. } => json!({ "field": field }),
-            Error::MessageTooLarge { limit } | Error::PartsTooLarge { limit } | Error::PayloadTooLarge { limit } => {
+            Error::MessageTooLarge { limit }
+            | Error::PartsTooLarge { limit }
+            | Error::PayloadTooLarge { limit } => {
                 json!({ "limit": limit })
             }
             Error::RecipientAmbiguous { candidates } => json!({ "candidates": candidates }),
@@ -272,7 +280,8 @@ impl From<Fault> for Error {
 /// caller's fault, everything else is ours.
 impl From<sqlx::Error> for Error {
     fn from(error: sqlx::Error) -> Error {
-        let unavailable = |error: sqlx::Error| Error::Unavailable { outcome_unknown: false, source: error.into() };
+        let unavailable =
+            |error: sqlx::Error| Error::Unavailable { outcome_unknown: false, source: error.into() };
         match &error {
             sqlx::Error::Io(_)
             | sqlx::Error::Tls(_)
@@ -281,7 +290,9 @@ impl From<sqlx::Error> for Error {
             | sqlx::Error::PoolClosed
             | sqlx::Error::WorkerCrashed => unavailable(error),
             sqlx::Error::Database(refused) => match refused.code().as_deref() {
-                Some("22P05" | "22021") => Error::invalid("arguments", "text must not hold NUL or broken UTF-8"),
+                Some("22P05" | "22021") => {
+                    Error::invalid("arguments", "text must not hold NUL or broken UTF-8")
+                }
                 Some(code) if is_passing(code) => unavailable(error),
                 _ => Error::Internal(error.into()),
             },
@@ -310,20 +321,28 @@ fn unknown_field(field: &str, suggestion: &Option<String>) -> String {
 fn mailbox_full(per_sender: bool) -> &'static str {
     match per_sender {
         true => "This recipient still has too many unacked messages from you. Wait until it acks some.",
-        false => "The recipient's mailbox is full of unacked mail. Wait until it acks some; do not hammer it.",
+        false => {
+            "The recipient's mailbox is full of unacked mail. Wait until it acks some; do not hammer it."
+        }
     }
 }
 
 fn probe_mismatch(part: ProbePart) -> &'static str {
     match part {
-        ProbePart::Nonce => "The message in details.message_id is a probe: ack it with ack_body.nonce as the probe gives it. Nothing was acked.",
-        ProbePart::BodyHash => "ack_body.body_hash must be the hex SHA-256 of the probe's nonce followed by its body. Nothing was acked.",
+        ProbePart::Nonce => {
+            "The message in details.message_id is a probe: ack it with ack_body.nonce as the probe gives it. Nothing was acked."
+        }
+        ProbePart::BodyHash => {
+            "ack_body.body_hash must be the hex SHA-256 of the probe's nonce followed by its body. Nothing was acked."
+        }
     }
 }
 
 fn unavailable(outcome_unknown: bool) -> &'static str {
     match outcome_unknown {
-        true => "The connection broke while the call was being stored. Repeat it with the same key to learn the outcome.",
+        true => {
+            "The connection broke while the call was being stored. Repeat it with the same key to learn the outcome."
+        }
         false => "The service cannot do this right now. Try again after details.retry_after seconds.",
     }
 }

@@ -95,7 +95,10 @@ mod tests {
         let _third = holds.take(org, bob).unwrap();
         assert!(matches!(holds.take(org, bob), Err(Error::TooManyHolds("for this organization"))));
         let _fourth = holds.take(Uuid::now_v7(), bob).unwrap();
-        assert!(matches!(holds.take(Uuid::now_v7(), Uuid::now_v7()), Err(Error::TooManyHolds("on this server"))));
+        assert!(matches!(
+            holds.take(Uuid::now_v7(), Uuid::now_v7()),
+            Err(Error::TooManyHolds("on this server"))
+        ));
         drop(first);
         holds.take(org, ada).unwrap();
     }

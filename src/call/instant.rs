@@ -35,7 +35,9 @@ pub mod option {
     }
 
     /// The way back.
-    pub fn deserialize<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<OffsetDateTime>, D::Error> {
+    pub fn deserialize<'de, D: serde::Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<OffsetDateTime>, D::Error> {
         time::serde::rfc3339::option::deserialize(from)
     }
 }

@@ -10,7 +10,10 @@ use super::Result;
 /// A statement of its own, so that the next statement's snapshot is newer than
 /// the lock. Things are named by `room` and the parts of their key.
 pub async fn hold(db: &mut PgConnection, room: &'static str, key: &[&[u8]]) -> Result<()> {
-    sqlx::query("-- lock.hold\n select pg_advisory_xact_lock($1)").bind(number(room, key)).execute(db).await?;
+    sqlx::query("-- lock.hold\n select pg_advisory_xact_lock($1)")
+        .bind(number(room, key))
+        .execute(db)
+        .await?;
     Ok(())
 }
 
@@ -21,5 +24,7 @@ fn number(room: &str, key: &[&[u8]]) -> i64 {
         digest.update(part);
     }
     let digest: [u8; 32] = digest.finalize().into();
-    i64::from_be_bytes([digest[0], digest[1], digest[2], digest[3], digest[4], digest[5], digest[6], digest[7]])
+    i64::from_be_bytes([
+        digest[0], digest[1], digest[2], digest[3], digest[4], digest[5], digest[6], digest[7],
+    ])
 }

@@ -161,7 +161,10 @@ fn published(mut input: Value) -> Value {
 }
 
 /// The shape that arguments are judged by. A credential may have come by header.
-#[expect(clippy::panic, reason = "a schema that arguments cannot be judged by is a fault of the program, found at start")]
+#[expect(
+    clippy::panic,
+    reason = "a schema that arguments cannot be judged by is a fault of the program, found at start"
+)]
 fn shape(input: &Value, spec: Spec) -> Shape {
     let mut judged = input.clone();
     if spec.access != Access::Anyone

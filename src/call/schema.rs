@@ -47,7 +47,8 @@ fn strip(schema: &mut Value) {
         }
         return;
     };
-    let is_number = object.get("type").is_some_and(|kind| names_type(kind, "integer") || names_type(kind, "number"));
+    let is_number =
+        object.get("type").is_some_and(|kind| names_type(kind, "integer") || names_type(kind, "number"));
     if is_number {
         object.remove("format");
     }
@@ -103,7 +104,9 @@ fn drop_nulls(object: &mut Map<String, Value>) {
 
 fn add_credential(object: &mut Map<String, Value>, access: Access, over_mcp: bool) {
     let about = match access {
-        Access::Agent => "Your api_key, when you cannot send it as a header (Authorization: Bearer or X-API-Key).",
+        Access::Agent => {
+            "Your api_key, when you cannot send it as a header (Authorization: Bearer or X-API-Key)."
+        }
         Access::Anyone => "An owner_key you already hold: the new agent then belongs to that owner.",
         Access::Owner => "The owner_key that register returned. Over REST send it as X-Owner-Key.",
     };
@@ -131,7 +134,8 @@ fn split_unions(schema: &mut Value) {
             {
                 let about = object.shift_remove("description");
                 object.insert("type".into(), kind.clone());
-                let mut union = json!({ "anyOf": [Value::Object(std::mem::take(object)), { "type": "null" }] });
+                let mut union =
+                    json!({ "anyOf": [Value::Object(std::mem::take(object)), { "type": "null" }] });
                 if let (Some(about), Some(union)) = (about, union.as_object_mut()) {
                     union.insert("description".into(), about);
                 }

@@ -111,13 +111,17 @@ pub struct Hints {
 
 impl Hints {
     /// Reads: safe to call at any time.
-    pub const READS: Hints = Hints { read_only: true, destructive: false, idempotent: true, open_world: false };
+    pub const READS: Hints =
+        Hints { read_only: true, destructive: false, idempotent: true, open_world: false };
     /// Adds something at each call.
-    pub const ADDS: Hints = Hints { read_only: false, destructive: false, idempotent: false, open_world: false };
+    pub const ADDS: Hints =
+        Hints { read_only: false, destructive: false, idempotent: false, open_world: false };
     /// Brings about a state; again changes nothing.
-    pub const SETS: Hints = Hints { read_only: false, destructive: false, idempotent: true, open_world: false };
+    pub const SETS: Hints =
+        Hints { read_only: false, destructive: false, idempotent: true, open_world: false };
     /// Ends something that stood before.
-    pub const ENDS: Hints = Hints { read_only: false, destructive: true, idempotent: false, open_world: false };
+    pub const ENDS: Hints =
+        Hints { read_only: false, destructive: true, idempotent: false, open_world: false };
 }
 
 /// Through which doors a tool is reached.

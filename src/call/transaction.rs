@@ -119,10 +119,11 @@ async fn look_for_fate(pool: &PgPool, xid: &str, error: sqlx::Error) -> Ended {
 }
 
 async fn fate(pool: &PgPool, xid: &str) -> sqlx::Result<String> {
-    let fate: Option<String> = sqlx::query_scalar("-- transaction.fate\n select pg_xact_status($1::text::xid8)")
-        .bind(xid)
-        .fetch_one(pool)
-        .await?;
+    let fate: Option<String> =
+        sqlx::query_scalar("-- transaction.fate\n select pg_xact_status($1::text::xid8)")
+            .bind(xid)
+            .fetch_one(pool)
+            .await?;
     Ok(fate.unwrap_or_default())
 }
 

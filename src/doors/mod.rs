@@ -3,4 +3,5 @@
 pub mod accept;
 pub mod front;
 pub mod probes;
+pub mod reception;
 pub mod refusal;

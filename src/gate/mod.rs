@@ -16,7 +16,7 @@ use tokio_util::task::TaskTracker;
 pub use presented::Presented;
 
 use crate::call::credential::{Kind, Secret};
-use crate::call::{AgentSession, Caller, Error, Organization, OwnerSession, Result};
+use crate::call::{Access, AgentSession, Caller, Error, Organization, OwnerSession, Result};
 use crate::wakes::Wakes;
 use lookup::{Lookup, Session};
 
@@ -61,13 +61,14 @@ impl Gate {
             (Some(own), Some(named)) if &*own.slug != named => return Err(Error::WrongOrganization),
             (Some(_), _) => {}
             (None, named) => {
-                visitor.org = Some(self.0.organization(named.unwrap_or(DEFAULT_ORG)).await?.ok_or(Error::NotFound("organization"))?);
+                let org = self.0.organization(named.unwrap_or(DEFAULT_ORG)).await?;
+                visitor.org = Some(org.ok_or(Error::NotFound("organization"))?);
             }
         }
         Ok(visitor)
     }
 
-    /// Phase two: judges the keys that came as arguments.
+    /// Phase two: judges the key that came as an argument, if one did.
     ///
     /// # Errors
     /// `unauthorized` for one that does not stand or differs from the header;
@@ -76,28 +77,25 @@ impl Gate {
         &self,
         mut visitor: Visitor,
         is_org_named: bool,
-        box_key: Option<&str>,
-        owner_key: Option<&str>,
+        access: Access,
+        argument: Option<&str>,
     ) -> Result<Caller> {
-        let header_agent = visitor.presented.agent_key()?;
-        let header_owner = visitor.presented.owner_key.clone();
-        let arguments = [
-            (box_key, header_agent, Kind::Agent, BAD_AGENT_KEY),
-            (owner_key, header_owner, Kind::Owner, BAD_OWNER_KEY),
-        ];
-        let path_org = visitor.org.clone().filter(|_| is_org_named);
-        for (argument, header, kind, bad) in arguments {
-            let Some(key) = argument else { continue };
-            match header {
-                Some(header) if header != key => return Err(Error::Unauthorized(DIFFERENT_KEYS)),
-                Some(_) => {}
-                None => {
-                    let session = self.find(key, kind, bad).await?;
-                    if path_org.as_ref().is_some_and(|org| *org != session.org) {
-                        return Err(Error::WrongOrganization);
-                    }
-                    visitor.take(session)?;
+        let Some(key) = argument else { return visitor.into_caller() };
+        let (header, kind, bad) = match access {
+            Access::Agent => (visitor.presented.agent_key()?, Kind::Agent, BAD_AGENT_KEY),
+            Access::Anyone | Access::Owner => {
+                (visitor.presented.owner_key.clone(), Kind::Owner, BAD_OWNER_KEY)
+            }
+        };
+        match header {
+            Some(header) if header != key => return Err(Error::Unauthorized(DIFFERENT_KEYS)),
+            Some(_) => {}
+            None => {
+                let session = self.find(key, kind, bad).await?;
+                if is_org_named && visitor.org.as_ref() != Some(&session.org) {
+                    return Err(Error::WrongOrganization);
                 }
+                visitor.take(session)?;
             }
         }
         visitor.into_caller()
@@ -138,8 +136,8 @@ impl Visitor {
 }
 
 const BAD_AGENT_KEY: &str = "This agent key does not stand: mistyped, revoked or never issued. Renew it with renew_agent_key and your owner_key, or call register.";
-const BAD_OWNER_KEY: &str = "This owner key does not stand: mistyped or never issued. Send the owner_key that register returned.";
+const BAD_OWNER_KEY: &str =
+    "This owner key does not stand: mistyped or never issued. Send the owner_key that register returned.";
 const DIFFERENT_KEYS: &str = "Two different keys came with this call. Send one of them.";
 const NOT_AN_AGENT_KEY: &str = "This is an owner key. Send the agent's api_key here.";
 const NOT_AN_OWNER_KEY: &str = "This is an agent key. Send the owner_key here.";
-

@@ -89,7 +89,12 @@ async fn find_earlier(db: &mut PgConnection, keys: Vec<KeyOf>, facts: &mut Facts
 
 /// Counts only where the sender's cap could bite: in a mailbox with fewer counted
 /// entries than that, no single sender can have reached it.
-async fn count_senders(db: &mut PgConnection, postings: &[Posting], caps: Caps, facts: &mut Facts) -> Result<()> {
+async fn count_senders(
+    db: &mut PgConnection,
+    postings: &[Posting],
+    caps: Caps,
+    facts: &mut Facts,
+) -> Result<()> {
     let crowded = crowded(postings, caps, facts);
     if crowded.is_empty() {
         return Ok(());
@@ -116,7 +121,8 @@ fn crowded(postings: &[Posting], caps: Caps, facts: &Facts) -> Vec<(Mailbox, Uui
     if caps.sender == 0 {
         return Vec::new();
     }
-    let letters = postings.iter().flat_map(|posting| posting.letters.iter().map(|letter| (posting.org_id, letter)));
+    let letters =
+        postings.iter().flat_map(|posting| posting.letters.iter().map(|letter| (posting.org_id, letter)));
     let mut coming: Vec<(Mailbox, Uuid)> = letters
         .filter(|(_, letter)| letter.counted)
         .filter_map(|(org_id, letter)| Some(((org_id, letter.to), letter.sender.agent_id()?)))
@@ -176,7 +182,12 @@ async fn write(db: &mut PgConnection, postings: &[Posting], verdicts: &[Verdict]
         .bind(keyed.iter().map(|(_, of, _)| of.1).collect::<Vec<_>>())
         .bind(keyed.iter().map(|(_, of, _)| of.2.as_str()).collect::<Vec<_>>())
         .bind(keyed.iter().map(|(_, of, _)| of.3.as_str()).collect::<Vec<_>>())
-        .bind(keyed.iter().map(|(place, _, _)| key(place).map(|key| key.fingerprint.to_vec())).collect::<Vec<_>>())
+        .bind(
+            keyed
+                .iter()
+                .map(|(place, _, _)| key(place).map(|key| key.fingerprint.to_vec()))
+                .collect::<Vec<_>>(),
+        )
         .bind(keyed.iter().map(|(_, _, answer)| Json(answer)).collect::<Vec<_>>())
         .bind(letters.iter().map(|line| line.place).collect::<Vec<_>>())
         .bind(letters.iter().map(|line| line.org_id).collect::<Vec<_>>())

@@ -222,14 +222,18 @@ fn judge_one(posting: &Posting, facts: &mut Facts, caps: Caps) -> Verdict {
             false => Verdict::KeyReused,
         };
     }
-    if let Some((_, missing)) = posting.mailboxes().into_iter().find(|mailbox| !facts.boxes.contains_key(mailbox)) {
+    if let Some((_, missing)) =
+        posting.mailboxes().into_iter().find(|mailbox| !facts.boxes.contains_key(mailbox))
+    {
         return Verdict::NoMailbox(missing);
     }
     let mut posted = settle(posting, facts);
     if posting.only_with_ack && posted.acked.is_empty() {
         return keep(posting, facts, posted);
     }
-    if let Some(refused) = posting.letters.iter().find_map(|letter| refuse(posting.org_id, letter, facts, caps)) {
+    if let Some(refused) =
+        posting.letters.iter().find_map(|letter| refuse(posting.org_id, letter, facts, caps))
+    {
         return refused;
     }
     posted.delivered = posting.letters.iter().map(|letter| deliver(posting.org_id, letter, facts)).collect();

@@ -114,7 +114,8 @@ async fn page(
     limit: i64,
 ) -> Result<Vec<OwnedAgent>> {
     let at = after.map(|place| OffsetDateTime::from_unix_timestamp_nanos(place.0)).transpose();
-    let at = at.map_err(|_| Error::invalid("cursor", "is not a cursor of this listing; start again without one"))?;
+    let at =
+        at.map_err(|_| Error::invalid("cursor", "is not a cursor of this listing; start again without one"))?;
     let rows = sqlx::query(
         "-- mailbox.agents_page
          select a.agent_id, a.name, a.created_at, a.inbound, a.profile, a.verified_at is not null as verified,

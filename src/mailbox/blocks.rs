@@ -55,7 +55,9 @@ impl Tool for BlockAdd {
         check_owned(call, self.agent_id).await?;
         let org_id = call.caller.org.org_id;
         match block(call.db, org_id, self.agent_id, self.sender_agent_id).await? {
-            true => Ok(Block { agent_id: self.agent_id, sender_agent_id: self.sender_agent_id, blocked: true }),
+            true => {
+                Ok(Block { agent_id: self.agent_id, sender_agent_id: self.sender_agent_id, blocked: true })
+            }
             false => Err(Error::NotFound("agent to block")),
         }
     }

@@ -91,8 +91,12 @@ impl Tool for MailboxAck {
         reach: Reach::Everywhere,
         routes: &[Route::post("/api/v1/mailbox/ack")],
     };
-    const ALSO_CALLED: &'static [(&'static str, &'static str)] =
-        &[("ids", "message_ids"), ("reply", "reply_text"), ("idempotency_key", "ack_id"), ("message_id", "message_ids")];
+    const ALSO_CALLED: &'static [(&'static str, &'static str)] = &[
+        ("ids", "message_ids"),
+        ("reply", "reply_text"),
+        ("idempotency_key", "ack_id"),
+        ("message_id", "message_ids"),
+    ];
 
     async fn run(&self, call: &mut Call<'_>) -> Result<Acked> {
         self.judge()?;
@@ -129,11 +133,16 @@ impl MailboxAck {
     fn judge(&self) -> Result<()> {
         rules::judge_key("ack_id", self.ack_id.as_deref(), 128)?;
         if self.reply_text.as_deref().is_some_and(|text| text.trim().is_empty()) {
-            return Err(Error::invalid("reply_text", "must not be blank; leave it out to ack without a reply"));
+            return Err(Error::invalid(
+                "reply_text",
+                "must not be blank; leave it out to ack without a reply",
+            ));
         }
         let size = self.ack_body.as_ref().map_or(0, |body| json!(body).to_string().len());
         match size > ACK_BODY_BYTES {
-            true => Err(Error::invalid("ack_body", format!("must be at most {ACK_BODY_BYTES} bytes of JSON"))),
+            true => {
+                Err(Error::invalid("ack_body", format!("must be at most {ACK_BODY_BYTES} bytes of JSON")))
+            }
             false => Ok(()),
         }
     }
@@ -145,7 +154,11 @@ impl MailboxAck {
     }
 
     /// The reply to send, or why there is none (`Err(None)`: none was asked for).
-    async fn reply(&self, call: &mut Call<'_>, named: &[Named]) -> Result<std::result::Result<Letter, Option<ReplySkipped>>> {
+    async fn reply(
+        &self,
+        call: &mut Call<'_>,
+        named: &[Named],
+    ) -> Result<std::result::Result<Letter, Option<ReplySkipped>>> {
         let Some(text) = &self.reply_text else { return Ok(Err(None)) };
         let open: Vec<&Named> = named.iter().filter(|message| !message.is_acked).collect();
         if open.is_empty() {
@@ -181,7 +194,13 @@ impl MailboxAck {
         }))
     }
 
-    fn posting(&self, call: &Call<'_>, reply: Option<Letter>, ack_body: Option<Value>, terms: Terms) -> Result<Posting> {
+    fn posting(
+        &self,
+        call: &Call<'_>,
+        reply: Option<Letter>,
+        ack_body: Option<Value>,
+        terms: Terms,
+    ) -> Result<Posting> {
         let agent_id = call.caller.agent()?.agent_id;
         let mut message_ids = self.message_ids.clone();
         message_ids.sort_unstable();

@@ -76,8 +76,13 @@ impl Tool for MailboxCheck {
         reach: Reach::Everywhere,
         routes: &[Route::get("/api/v1/mailbox/messages")],
     };
-    const ALSO_CALLED: &'static [(&'static str, &'static str)] =
-        &[("cursor", "since"), ("after", "since"), ("next_since", "since"), ("timeout", "wait"), ("max", "limit")];
+    const ALSO_CALLED: &'static [(&'static str, &'static str)] = &[
+        ("cursor", "since"),
+        ("after", "since"),
+        ("next_since", "since"),
+        ("timeout", "wait"),
+        ("max", "limit"),
+    ];
 
     fn patience(&self) -> Option<Duration> {
         Some(Duration::from_secs(self.wait_applied().unsigned_abs()))

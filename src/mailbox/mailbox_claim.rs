@@ -99,7 +99,13 @@ type Mailbox = (Uuid, Uuid);
 
 impl MailboxClaim {
     /// Leases `messages` to the run by the database's clock.
-    async fn lease(&self, db: &mut PgConnection, mailbox: Mailbox, run_id: Uuid, messages: &mut [Message]) -> Result<()> {
+    async fn lease(
+        &self,
+        db: &mut PgConnection,
+        mailbox: Mailbox,
+        run_id: Uuid,
+        messages: &mut [Message],
+    ) -> Result<()> {
         if messages.is_empty() {
             return Ok(());
         }
@@ -155,7 +161,12 @@ async fn live_batch(db: &mut PgConnection, mailbox: Mailbox, run_id: Uuid) -> Re
 }
 
 /// The oldest messages nobody holds, locked. What another claim or ack has at hand is skipped.
-async fn free(db: &mut PgConnection, mailbox: Mailbox, limit: i64, only: Option<&[Uuid]>) -> Result<Vec<Message>> {
+async fn free(
+    db: &mut PgConnection,
+    mailbox: Mailbox,
+    limit: i64,
+    only: Option<&[Uuid]>,
+) -> Result<Vec<Message>> {
     let rows = sqlx::query(concat!(
         "-- mailbox.free\n select ",
         message_columns!(),

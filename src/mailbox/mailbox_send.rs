@@ -102,7 +102,9 @@ impl Tool for MailboxSend {
         };
         let posting = self.posting(call, to, acks)?;
         match recipient::post(call, posting).await? {
-            Verdict::Posted(posted) => sent(&posted).ok_or_else(|| Error::internal("a posted letter has no place")),
+            Verdict::Posted(posted) => {
+                sent(&posted).ok_or_else(|| Error::internal("a posted letter has no place"))
+            }
             Verdict::Replayed(answer) => {
                 call.mark_replay();
                 serde_json::from_value(answer).map_err(Error::internal)
@@ -159,7 +161,9 @@ impl MailboxSend {
             namespace: "client_message_id",
             key: key.clone(),
             fingerprint: call.fingerprint.0,
-            answer: Box::new(|posted| sent(posted).map_or(Value::Null, |sent| json!(Sent { deduplicated: true, ..sent }))),
+            answer: Box::new(|posted| {
+                sent(posted).map_or(Value::Null, |sent| json!(Sent { deduplicated: true, ..sent }))
+            }),
         });
         Ok(Posting { org_id: call.caller.org.org_id, letters: vec![letter], acks, only_with_ack: false, key })
     }

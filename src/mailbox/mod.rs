@@ -33,22 +33,27 @@ const BODY_LIMIT: usize = 256 * 1024;
 
 /// The tools, in reading order: those of agents first, then the owner's routes.
 pub fn toolset() -> Toolset {
-    Toolset::new("mailbox", "One inbox per agent: register, send, check, claim, ack.", Dialect::Mailbox, BODY_LIMIT)
-        .with::<register::Register>()
-        .with::<renew_agent_key::RenewAgentKey>()
-        .with::<who_am_i::WhoAmI>()
-        .with::<mailbox_send::MailboxSend>()
-        .with::<mailbox_check::MailboxCheck>()
-        .with::<mailbox_claim::MailboxClaim>()
-        .with::<mailbox_ack::MailboxAck>()
-        .with::<mailbox_summary::MailboxSummary>()
-        .with::<mailbox_message::MailboxMessage>()
-        .with::<agents_list::AgentsList>()
-        .with::<agent_keys::AgentKeyAdd>()
-        .with::<agent_keys::AgentKeyRevoke>()
-        .with::<probe::AgentProbe>()
-        .with::<inbound::InboundShow>()
-        .with::<inbound::InboundSet>()
-        .with::<blocks::BlockAdd>()
-        .with::<blocks::BlockRemove>()
+    Toolset::new(
+        "mailbox",
+        "One inbox per agent: register, send, check, claim, ack.",
+        Dialect::Mailbox,
+        BODY_LIMIT,
+    )
+    .with::<register::Register>()
+    .with::<renew_agent_key::RenewAgentKey>()
+    .with::<who_am_i::WhoAmI>()
+    .with::<mailbox_send::MailboxSend>()
+    .with::<mailbox_check::MailboxCheck>()
+    .with::<mailbox_claim::MailboxClaim>()
+    .with::<mailbox_ack::MailboxAck>()
+    .with::<mailbox_summary::MailboxSummary>()
+    .with::<mailbox_message::MailboxMessage>()
+    .with::<agents_list::AgentsList>()
+    .with::<agent_keys::AgentKeyAdd>()
+    .with::<agent_keys::AgentKeyRevoke>()
+    .with::<probe::AgentProbe>()
+    .with::<inbound::InboundShow>()
+    .with::<inbound::InboundSet>()
+    .with::<blocks::BlockAdd>()
+    .with::<blocks::BlockRemove>()
 }

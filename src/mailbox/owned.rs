@@ -29,7 +29,12 @@ pub(super) async fn check_owned(call: &mut Call<'_>, agent_id: Uuid) -> Result<(
 }
 
 /// Makes a key of an agent. Only its hash is stored: the text is shown once, by the caller.
-pub async fn mint_agent_key(db: &mut PgConnection, org_id: Uuid, owner_id: Uuid, agent_id: Uuid) -> Result<(Uuid, Secret)> {
+pub async fn mint_agent_key(
+    db: &mut PgConnection,
+    org_id: Uuid,
+    owner_id: Uuid,
+    agent_id: Uuid,
+) -> Result<(Uuid, Secret)> {
     let (credential_id, secret) = (Uuid::now_v7(), Secret::mint(Kind::Agent));
     store_key(db, org_id, credential_id, &secret, "agent", owner_id, Some(agent_id)).await?;
     Ok((credential_id, secret))

@@ -34,7 +34,9 @@ pub(super) async fn find(call: &mut Call<'_>, wanted: Wanted<'_>) -> Result<Uuid
     };
     match takes_mail(call, agent_id).await? {
         Some(true) => Ok(agent_id),
-        Some(false) => Err(Error::Forbidden("This recipient takes no mail from you. Its owner decides who may write to it.")),
+        Some(false) => Err(Error::Forbidden(
+            "This recipient takes no mail from you. Its owner decides who may write to it.",
+        )),
         None => Err(Error::NotFound("recipient")),
     }
 }

@@ -135,7 +135,8 @@ impl Tool for Register {
             Route::post("/api/v1/rooms/register").creating().fixing(&[("scope", "rooms")]),
         ],
     };
-    const ALSO_CALLED: &'static [(&'static str, &'static str)] = &[("name", "agent_name"), ("bio", "description")];
+    const ALSO_CALLED: &'static [(&'static str, &'static str)] =
+        &[("name", "agent_name"), ("bio", "description")];
 
     /// Names and channels are judged without the white space around them; a blank name is none.
     fn tidy(arguments: &mut Map<String, Value>) {

@@ -35,7 +35,10 @@ pub fn judge_parts(parts: &Value) -> Result<()> {
     for (place, part) in parts.as_array().into_iter().flatten().enumerate() {
         let has_text = part.get("text").is_some_and(Value::is_string);
         if has_text == part.get("data").is_some() {
-            return Err(Error::invalid(format!("parts[{place}]"), "must have either a text (a string) or data"));
+            return Err(Error::invalid(
+                format!("parts[{place}]"),
+                "must have either a text (a string) or data",
+            ));
         }
         if part.get("metadata").is_some_and(|metadata| !metadata.is_object()) {
             return Err(Error::invalid(format!("parts[{place}].metadata"), "must be an object"));
@@ -95,7 +98,12 @@ mod tests {
     #[test]
     fn parts_have_text_or_data() {
         assert!(judge_parts(&json!([{"text": "hi"}, {"data": {"a": 1}, "metadata": {}}])).is_ok());
-        for wrong in [json!([{}]), json!([{"text": "a", "data": 1}]), json!([{"text": 1}]), json!([{"text": "a", "metadata": 1}])] {
+        for wrong in [
+            json!([{}]),
+            json!([{"text": "a", "data": 1}]),
+            json!([{"text": 1}]),
+            json!([{"text": "a", "metadata": 1}]),
+        ] {
             assert!(judge_parts(&wrong).is_err(), "{wrong}");
         }
         let large = json!([{"text": "x".repeat(PARTS_BYTES)}]);
@@ -105,8 +113,7 @@ mod tests {
     #[test]
     fn a_proof_needs_the_nonce_and_the_hash_of_nonce_and_body() {
         let id = Uuid::now_v7();
-        let hash: String =
-            Sha256::digest(b"n1hello").iter().map(|byte| format!("{byte:02x}")).collect();
+        let hash: String = Sha256::digest(b"n1hello").iter().map(|byte| format!("{byte:02x}")).collect();
         let judge = |proof: Option<Value>| judge_proof(id, "n1", "hello", proof.as_ref());
         assert!(judge(Some(json!({"nonce": "n1", "body_hash": hash}))).is_ok());
         let part = |judged: Result<()>| match judged {

@@ -22,7 +22,6 @@ use uuid::Uuid;
 use bells::Bells;
 pub use bells::Sleeper;
 
-
 /// What can be waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Topic {

@@ -38,7 +38,11 @@ pub(super) async fn run(wakes: Wakes, options: PgConnectOptions, stop: Cancellat
     }
 }
 
-async fn moved(db: &mut Option<PgConnection>, options: &PgConnectOptions, waited: &[News]) -> sqlx::Result<Vec<News>> {
+async fn moved(
+    db: &mut Option<PgConnection>,
+    options: &PgConnectOptions,
+    waited: &[News],
+) -> sqlx::Result<Vec<News>> {
     let open = match db.take() {
         Some(open) => open,
         None => PgConnection::connect_with(options).await?,

@@ -5,8 +5,8 @@ use sqlx::Row;
 use sqlx::postgres::PgRow;
 use uuid::Uuid;
 
-use crate::mailbox::rules;
 use crate::call::{Call, Result};
+use crate::mailbox::rules;
 
 /// A message of the caller's mailbox that an ack names.
 pub(super) struct Named {

@@ -60,14 +60,20 @@ pub async fn create_agent(db: &mut PgConnection, caps: Caps, new: NewAgent) -> R
     Ok(Created { agent_id, name, api_key, owner_id, owner_key })
 }
 
-async fn create_owner(db: &mut PgConnection, org_id: Uuid, contact_uri: Option<&str>) -> Result<(Uuid, Secret)> {
+async fn create_owner(
+    db: &mut PgConnection,
+    org_id: Uuid,
+    contact_uri: Option<&str>,
+) -> Result<(Uuid, Secret)> {
     let owner_id = Uuid::now_v7();
-    sqlx::query("-- mailbox.create_owner\n insert into owner (org_id, owner_id, contact_uri) values ($1, $2, $3)")
-        .bind(org_id)
-        .bind(owner_id)
-        .bind(contact_uri)
-        .execute(&mut *db)
-        .await?;
+    sqlx::query(
+        "-- mailbox.create_owner\n insert into owner (org_id, owner_id, contact_uri) values ($1, $2, $3)",
+    )
+    .bind(org_id)
+    .bind(owner_id)
+    .bind(contact_uri)
+    .execute(&mut *db)
+    .await?;
     Ok((owner_id, mint_owner_key(db, org_id, owner_id).await?))
 }
 

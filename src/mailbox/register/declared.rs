@@ -43,7 +43,10 @@ impl Register {
                 return Err(Error::invalid("display_name", "is for scope rooms only; use agent_name"));
             }
             (Scope::Rooms, Some(_), Some(_)) => {
-                return Err(Error::invalid("display_name", "and agent_name are the same thing; give one of them"));
+                return Err(Error::invalid(
+                    "display_name",
+                    "and agent_name are the same thing; give one of them",
+                ));
             }
             (_, Some(name), _) => ("agent_name", name),
             (_, None, Some(name)) => ("display_name", name),
@@ -77,14 +80,20 @@ impl Register {
         };
         let size = serde_json::to_value(&profile).map_or(0, |profile: Value| profile.to_string().len());
         match size > PROFILE_BYTES {
-            true => Err(Error::invalid("description", format!("and all else declared must be at most {PROFILE_BYTES} bytes of JSON together"))),
+            true => Err(Error::invalid(
+                "description",
+                format!("and all else declared must be at most {PROFILE_BYTES} bytes of JSON together"),
+            )),
             false => Ok(profile),
         }
     }
 
     /// Makes a testnet wallet where there is no payout address and none was declined.
     pub(super) fn provision_wallet(&self, profile: &mut Profile) -> Option<Wallet> {
-        if profile.withdrawal_address.is_some() || !self.auto_provision_testnet_wallet || self.scope == Scope::Rooms {
+        if profile.withdrawal_address.is_some()
+            || !self.auto_provision_testnet_wallet
+            || self.scope == Scope::Rooms
+        {
             return None;
         }
         let wallet = Wallet::provision();
@@ -100,14 +109,18 @@ fn judge_channel(channel: Option<&str>) -> Result<()> {
     match channel {
         "data_listing" => Err(Error::invalid("channel", "must not be data_listing: it is reserved")),
         _ if is_slug => Ok(()),
-        _ => Err(Error::invalid("channel", "must be 1 to 64 letters, digits, - or _, beginning with a letter or digit")),
+        _ => Err(Error::invalid(
+            "channel",
+            "must be 1 to 64 letters, digits, - or _, beginning with a letter or digit",
+        )),
     }
 }
 
 fn judge_url(field: &'static str, url: Option<&str>) -> Result<()> {
     let Some(url) = url else { return Ok(()) };
     let parsed = url.parse::<Uri>().ok();
-    let is_web = parsed.as_ref().and_then(Uri::scheme_str).is_some_and(|scheme| matches!(scheme, "http" | "https"));
+    let is_web =
+        parsed.as_ref().and_then(Uri::scheme_str).is_some_and(|scheme| matches!(scheme, "http" | "https"));
     let has_host = parsed.as_ref().and_then(Uri::host).is_some_and(|host| !host.is_empty());
     match is_web && has_host {
         true => Ok(()),
@@ -116,7 +129,12 @@ fn judge_url(field: &'static str, url: Option<&str>) -> Result<()> {
 }
 
 /// The schema's pattern has judged the digits already.
-fn judge_amount(field: &'static str, amount: Option<&str>, problem: &'static str, fits: impl Fn(f64) -> bool) -> Result<()> {
+fn judge_amount(
+    field: &'static str,
+    amount: Option<&str>,
+    problem: &'static str,
+    fits: impl Fn(f64) -> bool,
+) -> Result<()> {
     let Some(amount) = amount.map(str::parse::<f64>) else { return Ok(()) };
     match amount {
         Ok(amount) if amount > 0.0 && fits(amount) => Ok(()),

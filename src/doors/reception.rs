@@ -1,0 +1,67 @@
+//! What every door does with a call: who is it, which tool, run it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use http::HeaderMap;
+use ipnet::IpNet;
+use serde_json::{Map, Value};
+
+use crate::call::dispatch::{Progress, Request};
+use crate::call::registry::Ran;
+use crate::call::{Dispatch, Entry, Registry, Result};
+use crate::gate::{Gate, Presented, Visitor, network};
+
+/// What the doors need of the pod. Cheap to clone.
+#[derive(Clone)]
+pub struct Reception {
+    /// Judges credentials.
+    pub gate: Gate,
+    /// Runs calls.
+    pub dispatch: Dispatch,
+    /// All tools.
+    pub registry: Arc<Registry>,
+    /// Toolsets at `/mcp` when the caller names none.
+    pub default_toolsets: Arc<[String]>,
+    /// Proxies whose `X-Forwarded-For` is believed.
+    pub trusted_proxies: Arc<[IpNet]>,
+}
+
+/// Where a request came in.
+#[derive(Debug, Clone, Copy)]
+pub struct Entrance<'a> {
+    /// The `{org}` of `/o/{org}`, where the path names one.
+    pub org: Option<&'a str>,
+    /// The other end of the connection.
+    pub peer: SocketAddr,
+}
+
+impl Reception {
+    /// Judges what the headers tell, before the body is read.
+    ///
+    /// # Errors
+    /// Those of [`Gate::greet`]: refusals of the HTTP layer at every door.
+    pub async fn greet(&self, headers: &HeaderMap, entrance: Entrance<'_>) -> Result<Visitor> {
+        let forwarded = headers.get_all("x-forwarded-for").iter().filter_map(|value| value.to_str().ok());
+        let ip = network::client_ip(entrance.peer.ip(), forwarded, &self.trusted_proxies);
+        self.gate.greet(Presented::from_headers(headers), entrance.org, network::network_of(ip)).await
+    }
+
+    /// Judges a key among the arguments and runs the tool.
+    ///
+    /// # Errors
+    /// Whatever the tool refuses, and those of [`Gate::admit`]: all of them the tool's
+    /// answer, in its toolset's dialect.
+    pub async fn call(
+        &self,
+        visitor: Visitor,
+        entrance: Entrance<'_>,
+        entry: &Arc<Entry>,
+        arguments: Map<String, Value>,
+        progress: Option<Progress>,
+    ) -> Result<Ran> {
+        let key = arguments.get(entry.spec.access.argument()).and_then(Value::as_str);
+        let caller = self.gate.admit(visitor, entrance.org.is_some(), entry.spec.access, key).await?;
+        self.dispatch.call(Request { entry: entry.clone(), caller, arguments, progress }).await
+    }
+}
