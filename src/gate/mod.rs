@@ -47,8 +47,9 @@ impl Gate {
     ///
     /// # Errors
     /// `unauthorized` for a credential that does not stand or two that differ; `forbidden`
-    /// for one of the wrong kind; `wrong_organization`; `not_found` for an organization
-    /// that nobody named with a credential.
+    /// for one of the wrong kind; `wrong_organization`. An organization that does not exist
+    /// is no error yet: a key among the arguments may still come, and then the answer must
+    /// not tell whether it exists (see [`Visitor::organization`]).
     pub async fn greet(&self, presented: Presented, org: Option<&str>, network: IpNet) -> Result<Visitor> {
         let mut visitor = Visitor { org: None, agent: None, owner: None, presented, network };
         if let Some(key) = visitor.presented.agent_key()? {
@@ -60,10 +61,7 @@ impl Gate {
         match (&visitor.org, org) {
             (Some(own), Some(named)) if &*own.slug != named => return Err(Error::WrongOrganization),
             (Some(_), _) => {}
-            (None, named) => {
-                let org = self.0.organization(named.unwrap_or(DEFAULT_ORG)).await?;
-                visitor.org = Some(org.ok_or(Error::NotFound("organization"))?);
-            }
+            (None, named) => visitor.org = self.0.organization(named.unwrap_or(DEFAULT_ORG)).await?,
         }
         Ok(visitor)
     }
@@ -116,6 +114,14 @@ impl Visitor {
     /// Whether the headers carried a credential that stands.
     pub fn is_known(&self) -> bool {
         self.agent.is_some() || self.owner.is_some()
+    }
+
+    /// The organization, for requests that call no tool.
+    ///
+    /// # Errors
+    /// `not_found` when the path names one that does not exist.
+    pub fn organization(&self) -> Result<&Organization> {
+        self.org.as_ref().ok_or(Error::NotFound("organization"))
     }
 
     /// Takes a session; the first one decides the organization, and others must agree.
