@@ -2,4 +2,5 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
 mod front;
+mod house;
 mod private_cluster;
