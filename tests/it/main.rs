@@ -3,4 +3,5 @@
 
 mod front;
 mod house;
+mod mailbox;
 mod private_cluster;
