@@ -2,6 +2,9 @@
 
 pub mod accept;
 pub mod front;
+pub mod openapi;
 pub mod probes;
 pub mod reception;
 pub mod refusal;
+pub mod rest;
+pub mod wellknown;
