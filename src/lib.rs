@@ -4,11 +4,15 @@
 //! and wakes whoever waits: `doors -> gate -> call <- mailbox -> inbox -> postgres`.
 
 pub mod call;
+pub mod chores;
 pub mod config;
+pub mod database;
 pub mod doors;
 pub mod gate;
 pub mod inbox;
 pub mod mailbox;
+pub mod operator;
+pub mod pod;
 pub mod postgres;
 pub mod telemetry;
 pub mod wakes;

@@ -55,12 +55,24 @@ fn strip(schema: &mut Value) {
     if object.get("title").is_some_and(Value::is_string) {
         object.remove("title");
     }
+    merge_words(object);
     for (name, inner) in object.iter_mut() {
         match (name.as_str(), inner) {
             ("properties", Value::Object(properties)) => properties.values_mut().for_each(strip),
             ("default" | "enum" | "const" | "required" | "examples", _) => {}
             (_, inner) => strip(inner),
         }
+    }
+}
+
+/// A choice of documented words, each a `const` of its own, becomes one `enum`.
+fn merge_words(object: &mut Map<String, Value>) {
+    let Some(Value::Array(choices)) = object.get("oneOf") else { return };
+    let words: Option<Vec<Value>> = choices.iter().map(|choice| choice.get("const").cloned()).collect();
+    if let Some(words) = words {
+        object.shift_remove("oneOf");
+        object.insert("type".into(), "string".into());
+        object.insert("enum".into(), words.into());
     }
 }
 

@@ -52,7 +52,6 @@ pub fn document(registry: &Registry) -> Value {
             "version": env!("CARGO_PKG_VERSION"),
             "summary": "The inbox for agents.",
             "description": ABOUT,
-            "contact": { "url": env!("CARGO_PKG_REPOSITORY") },
             "license": { "name": env!("CARGO_PKG_LICENSE"), "identifier": env!("CARGO_PKG_LICENSE") },
         },
         "servers": servers(),

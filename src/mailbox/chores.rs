@@ -57,3 +57,16 @@ pub async fn forget_ended_runs(db: &mut PgConnection) -> Result<u64> {
     .await?;
     Ok(removed.rows_affected())
 }
+
+/// Forgets registrations after a day: the limit looks back one hour.
+pub async fn forget_registrations(db: &mut PgConnection) -> Result<u64> {
+    let removed = sqlx::query(
+        "-- mailbox.forget_registrations
+         delete from registration where ctid = any(array(
+            select ctid from registration where registered_at < clock_timestamp() - interval '1 day' limit $1))",
+    )
+    .bind(BATCH)
+    .execute(db)
+    .await?;
+    Ok(removed.rows_affected())
+}

@@ -22,7 +22,7 @@ pub mod rules;
 pub mod wallet;
 mod who_am_i;
 
-pub use owned::mint_agent_key;
+pub use owned::{mint_agent_key, revoke_keys};
 pub use register::{NewAgent, create_agent};
 
 use crate::call::Toolset;

@@ -75,7 +75,7 @@ async fn store_key(
 
 /// Revokes keys of an agent that still stand: all of them, or the one named. Gives back
 /// which, for their sessions to be ended.
-pub(super) async fn revoke_keys(
+pub async fn revoke_keys(
     db: &mut PgConnection,
     org_id: Uuid,
     agent_id: Uuid,

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::refusals;
-use crate::call::{Access, Entry, Method, Route};
+use crate::call::{Access, Entry, Method, Reach, Route};
 use crate::doors::rest::BY_NAME;
 
 /// A tool at one of its routes, or by its name.
@@ -167,7 +167,7 @@ pub(super) fn body(entry: &Entry, addressed: &[&str]) -> Value {
 }
 
 fn is_everywhere(entry: &Entry) -> bool {
-    entry.spec.reach == crate::call::Reach::Everywhere
+    entry.spec.reach == Reach::Everywhere
 }
 
 fn security(access: Access) -> Value {

@@ -1,0 +1,222 @@
+//! One pod: built from its settings, served, drained. All pods are equal and keep nothing.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use sqlx::PgPool;
+use sqlx::postgres::PgConnectOptions;
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::call::holds::Holds;
+use crate::call::{Dispatch, Registry, Terms};
+use crate::chores;
+use crate::config::Config;
+use crate::database::StartRefused;
+use crate::doors;
+use crate::doors::accept::{self, Drain, Limits};
+use crate::doors::front::{Sites, front};
+use crate::doors::probes::{self, Check, Checks};
+use crate::doors::reception::Reception;
+use crate::gate::Gate;
+use crate::postgres::{pool, schema};
+use crate::telemetry::{self, Metrics};
+use crate::wakes::Wakes;
+
+/// A pod that serves.
+pub struct Pod {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// Where `/metrics` is, when there is an ops listener.
+    pub ops_address: Option<SocketAddr>,
+    /// Runs calls, for whoever lives in this process.
+    pub dispatch: Dispatch,
+    drain_delay: Duration,
+    drain_limit: Duration,
+    /// Set first when draining: `/readyz` fails.
+    unready: CancellationToken,
+    drain: Drain,
+    /// Set last: background tasks end.
+    stop: CancellationToken,
+    background: JoinSet<&'static str>,
+}
+
+impl Pod {
+    /// Builds a pod over a database that is at this version's schema, and serves.
+    ///
+    /// # Errors
+    /// A listener's address that cannot be bound, or a toolset that does not exist.
+    pub async fn start(
+        config: &Config,
+        registry: Registry,
+        options: PgConnectOptions,
+    ) -> Result<Pod, StartRefused> {
+        check_toolsets(config, &registry)?;
+        let metrics = telemetry::install(&config.log);
+        let listener = bind(config.listen, "WAYPOST_LISTEN").await?;
+        let address = local(&listener)?;
+        let ops = match config.ops_listen {
+            Some(at) => Some(bind(at, "WAYPOST_OPS_LISTEN").await?),
+            None => None,
+        };
+        let ops_address = ops.as_ref().map(local).transpose()?;
+
+        let drain = Drain::default();
+        let dispatch = dispatch(config, config.public_url(address), &options, drain.closing.clone());
+        let (unready, stop) = (CancellationToken::new(), CancellationToken::new());
+        let checks = checks(dispatch.pool.clone(), unready.clone());
+        let reception = reception(config, registry, &dispatch);
+        let sites = Sites::new(config, &dispatch.terms.public_url);
+
+        let mut background = JoinSet::new();
+        for (name, task) in dispatch.wakes.tasks(&options, &stop) {
+            background.spawn(named(name, task));
+        }
+        background.spawn(named("chores", chores::run(options, stop.clone())));
+        background.spawn(named("metrics", watch(metrics.clone(), dispatch.pool.clone(), stop.clone())));
+        let router = doors::router(reception).merge(probes::probes(checks.clone()));
+        background.spawn(named("doors", serve(listener, front(router, sites.clone()), drain.clone())));
+        if let Some(ops) = ops {
+            background
+                .spawn(named("ops", serve(ops, front(probes::ops(checks, metrics), sites), drain.clone())));
+        }
+        Ok(Pod {
+            address,
+            ops_address,
+            dispatch,
+            drain_delay: config.drain_delay,
+            drain_limit: config.drain_limit,
+            unready,
+            drain,
+            stop,
+            background,
+        })
+    }
+
+    /// Returns when a task that must not end has ended, with its name.
+    pub async fn died(&mut self) -> String {
+        match self.background.join_next().await {
+            Some(Ok(name)) => name.to_owned(),
+            Some(Err(error)) => error.to_string(),
+            None => "every task".to_owned(),
+        }
+    }
+
+    /// Drains: `/readyz` fails first, then no more connections, held reads answer what they
+    /// have, answers under way are finished; what is left at the limit is cut.
+    pub async fn drain(mut self) {
+        self.unready.cancel();
+        tokio::time::sleep(self.drain_delay).await;
+        self.drain.closing.cancel();
+        self.drain.tracker.close();
+        if timeout(self.drain_limit, self.drain.tracker.wait()).await.is_err() {
+            tracing::warn!("some connections did not end in time; cutting them");
+            self.drain.cut.cancel();
+            self.drain.tracker.wait().await;
+        }
+        // Calls whose clients have gone still finish what they began.
+        self.dispatch.tasks.close();
+        let _ = timeout(self.drain_limit, self.dispatch.tasks.wait()).await;
+        self.stop.cancel();
+        let ending = async { while self.background.join_next().await.is_some() {} };
+        let _ = timeout(Duration::from_secs(3), ending).await;
+        let _ = timeout(Duration::from_secs(3), self.dispatch.pool.close()).await;
+    }
+}
+
+fn check_toolsets(config: &Config, registry: &Registry) -> Result<(), StartRefused> {
+    let known: Vec<&str> = registry.toolsets().iter().map(|toolset| toolset.name).collect();
+    match config.default_toolsets.iter().all(|name| known.contains(&name.as_str())) {
+        true => Ok(()),
+        false => Err(StartRefused::Setting(format!(
+            "WAYPOST_DEFAULT_TOOLSETS names a toolset that does not exist; there are: {}",
+            known.join(", ")
+        ))),
+    }
+}
+
+async fn bind(address: SocketAddr, setting: &str) -> Result<TcpListener, StartRefused> {
+    let bound = TcpListener::bind(address).await;
+    bound.map_err(|error| StartRefused::Setting(format!("{setting}: cannot listen on {address}: {error}")))
+}
+
+fn local(listener: &TcpListener) -> Result<SocketAddr, StartRefused> {
+    listener.local_addr().map_err(|error| StartRefused::Failed(error.to_string()))
+}
+
+fn dispatch(
+    config: &Config,
+    public_url: String,
+    options: &PgConnectOptions,
+    draining: CancellationToken,
+) -> Dispatch {
+    Dispatch {
+        pool: pool::open(options.clone(), config.pool),
+        terms: Arc::new(Terms { public_url, caps: config.caps, register_limit: config.register_limit }),
+        wakes: Wakes::default(),
+        tasks: TaskTracker::new(),
+        holds: Holds::new(config.holds),
+        draining,
+    }
+}
+
+fn reception(config: &Config, registry: Registry, dispatch: &Dispatch) -> Reception {
+    Reception {
+        gate: Gate::new(dispatch.pool.clone(), dispatch.tasks.clone(), dispatch.wakes.clone()),
+        dispatch: dispatch.clone(),
+        registry: Arc::new(registry),
+        default_toolsets: config.default_toolsets.clone().into(),
+        trusted_proxies: config.trusted_proxies.clone().into(),
+    }
+}
+
+/// What `/readyz` looks at: not draining, the pool answers within a second, the schema
+/// is at least this binary's.
+fn checks(pool: PgPool, unready: CancellationToken) -> Checks {
+    Arc::new(move || {
+        let (pool, is_draining) = (pool.clone(), unready.is_cancelled());
+        Box::pin(async move {
+            let draining = Check { name: "draining", fault: is_draining.then_some("this pod is draining") };
+            let looked = timeout(Duration::from_secs(1), schema::is_current(&pool)).await;
+            let (pool, schema) = match looked {
+                Ok(Ok(true)) => (None, None),
+                Ok(Ok(false)) => (None, Some("the schema is older than this pod")),
+                Ok(Err(_)) => (Some("the database does not answer"), None),
+                Err(_) => (Some("the database does not answer within a second"), None),
+            };
+            vec![draining, Check { name: "pool", fault: pool }, Check { name: "schema", fault: schema }]
+        })
+    })
+}
+
+async fn serve(listener: TcpListener, router: Router, drain: Drain) {
+    accept::serve(listener, router, Limits::default(), drain).await;
+}
+
+/// Keeps the metrics in shape, and the pool's among them.
+async fn watch(metrics: Metrics, pool: PgPool, stop: CancellationToken) {
+    let looking = async {
+        loop {
+            let idle = pool.num_idle();
+            metrics::gauge!(telemetry::POOL_CONNECTIONS, "state" => "idle").set(idle as f64);
+            let busy = (pool.size() as usize).saturating_sub(idle);
+            metrics::gauge!(telemetry::POOL_CONNECTIONS, "state" => "busy").set(busy as f64);
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    };
+    tokio::select! {
+        () = looking => {}
+        () = metrics.upkeep() => {}
+        () = stop.cancelled() => {}
+    }
+}
+
+async fn named(name: &'static str, task: impl Future<Output = ()>) -> &'static str {
+    task.await;
+    name
+}

@@ -1,0 +1,169 @@
+//! A house for each test: a database of its own on one shared, real Postgres, and pods on it.
+
+mod cluster;
+
+use serde_json::{Value, json};
+use sqlx::PgPool;
+use sqlx::postgres::PgConnectOptions;
+use waypost::call::Registry;
+use waypost::config::Config;
+use waypost::pod::Pod;
+
+/// A database of its own, and the pods that share it.
+pub struct House {
+    /// How to connect to the database.
+    pub options: PgConnectOptions,
+    /// Connections of the test's own.
+    pub db: PgPool,
+    /// The pods, in the order they were started.
+    pub pods: Vec<Pod>,
+    http: reqwest::Client,
+}
+
+/// An agent that a test registered.
+#[derive(Debug, Clone)]
+pub struct Agent {
+    pub id: String,
+    pub name: String,
+    pub key: String,
+    pub owner_key: String,
+}
+
+/// What a door answered.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    pub status: u16,
+    pub headers: reqwest::header::HeaderMap,
+    pub body: Value,
+}
+
+/// The settings of pods in tests: no limits on registrations.
+pub fn settings() -> Config {
+    Config { register_limit: 0, log: "error".into(), ..Config::default() }
+}
+
+impl House {
+    /// One pod with [`settings`].
+    pub async fn open() -> House {
+        House::with_pods(1, settings()).await
+    }
+
+    /// So many pods, all with these settings.
+    pub async fn with_pods(count: usize, config: Config) -> House {
+        let mut house = House::empty().await;
+        for _ in 0..count {
+            house.add_pod(config.clone(), waypost::registry()).await;
+        }
+        house
+    }
+
+    /// No pod yet.
+    pub async fn empty() -> House {
+        let options = cluster::new_database().await;
+        let db = PgPool::connect_lazy_with(options.clone());
+        House { options, db, pods: Vec::new(), http: reqwest::Client::new() }
+    }
+
+    /// Starts a pod; its place in [`House::pods`] is the answer.
+    pub async fn add_pod(&mut self, config: Config, registry: Registry) -> usize {
+        let options = waypost::postgres::pool::session(self.options.clone());
+        self.pods.push(Pod::start(&config, registry, options).await.unwrap());
+        self.pods.len() - 1
+    }
+
+    /// The URL of a pod.
+    pub fn url(&self, pod: usize) -> String {
+        format!("http://{}", self.pods[pod].address)
+    }
+
+    /// The client, for requests of any shape.
+    pub fn http(&self) -> &reqwest::Client {
+        &self.http
+    }
+
+    /// Registers an agent on the first pod, with a made name.
+    pub async fn register(&self) -> Agent {
+        self.register_with(json!({})).await
+    }
+
+    /// Registers an agent with these arguments.
+    pub async fn register_with(&self, arguments: Value) -> Agent {
+        let answer = self.post(0, "/api/v1/onboard", None, &arguments).await;
+        assert_eq!(answer.status, 201, "{}", answer.body);
+        let text = |name: &str| answer.body[name].as_str().unwrap_or_default().to_owned();
+        Agent {
+            id: text("agent_id"),
+            name: text("agent_name"),
+            key: text("api_key"),
+            owner_key: text("owner_key"),
+        }
+    }
+
+    /// Posts JSON, with an agent key if there is one.
+    pub async fn post(&self, pod: usize, path: &str, key: Option<&str>, body: &Value) -> Answer {
+        let request = self.http.post(format!("{}{path}", self.url(pod))).json(body);
+        self.send(request, key).await
+    }
+
+    /// Gets a path, with an agent key if there is one.
+    pub async fn get(&self, pod: usize, path: &str, key: Option<&str>) -> Answer {
+        self.send(self.http.get(format!("{}{path}", self.url(pod))), key).await
+    }
+
+    /// Sends a request and reads the answer as JSON; an empty body is null.
+    pub async fn send(&self, request: reqwest::RequestBuilder, key: Option<&str>) -> Answer {
+        let request = match key {
+            Some(key) => request.bearer_auth(key),
+            None => request,
+        };
+        let answer = request.send().await.unwrap();
+        let (status, headers) = (answer.status().as_u16(), answer.headers().clone());
+        let text = answer.text().await.unwrap();
+        let body = serde_json::from_str(&text).unwrap_or(Value::String(text));
+        Answer { status, headers, body }
+    }
+
+    /// Calls a tool over REST, whatever it answers.
+    pub async fn call(&self, pod: usize, agent: &Agent, tool: &str, arguments: Value) -> Answer {
+        self.post(pod, &format!("/api/v1/tools/{tool}"), Some(&agent.key), &arguments).await
+    }
+
+    /// Calls a tool over REST on the first pod and expects success.
+    pub async fn ok(&self, agent: &Agent, tool: &str, arguments: Value) -> Value {
+        let answer = self.call(0, agent, tool, arguments).await;
+        assert_eq!(answer.status, 200, "{tool}: {}", answer.body);
+        answer.body
+    }
+
+    /// Calls a tool over REST on the first pod and expects this refusal; its problem is the answer.
+    pub async fn refused(&self, agent: &Agent, tool: &str, arguments: Value, code: &str) -> Value {
+        let answer = self.call(0, agent, tool, arguments).await;
+        assert_eq!(answer.body["code"], code, "{tool}: {} {}", answer.status, answer.body);
+        answer.body
+    }
+
+    /// Calls a tool over MCP (modern era); gives `structuredContent`.
+    pub async fn mcp(&self, pod: usize, agent: Option<&Agent>, tool: &str, arguments: Value) -> Value {
+        let request = self
+            .http
+            .post(format!("{}/mcp", self.url(pod)))
+            .header("accept", "application/json, text/event-stream")
+            .header("mcp-protocol-version", "2026-07-28")
+            .header("mcp-method", "tools/call")
+            .header("mcp-name", tool)
+            .json(&json!({
+                "jsonrpc": "2.0", "id": 1, "method": "tools/call",
+                "params": { "name": tool, "arguments": arguments, "_meta": {
+                    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                    "io.modelcontextprotocol/clientCapabilities": {} } }
+            }));
+        let answer = self.send(request, agent.map(|agent| agent.key.as_str())).await;
+        answer.body["result"]["structuredContent"].clone()
+    }
+}
+
+/// Sends one plain message and gives its id.
+pub async fn send(house: &House, from: &Agent, to: &Agent, body: &str) -> String {
+    let sent = house.ok(from, "mailbox_send", json!({ "recipient_agent_id": to.id, "body": body })).await;
+    sent["message_id"].as_str().unwrap().to_owned()
+}
