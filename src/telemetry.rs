@@ -105,7 +105,7 @@ fn install_metrics() -> Metrics {
 }
 
 fn describe() {
-    describe_counter!(CALLS, "Calls of tools, by tool, door and outcome");
+    describe_counter!(CALLS, "Calls of tools, by tool and outcome");
     describe_histogram!(CALL_SECONDS, Unit::Seconds, "Seconds a call of a tool took, waiting included");
     describe_counter!(HTTP_REQUESTS, "Requests answered at the public listener, by route and status");
     describe_gauge!(HTTP_CONNECTIONS, "Connections open now");

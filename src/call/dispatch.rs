@@ -197,7 +197,8 @@ impl Dispatch {
     }
 
     async fn write(&self, job: &Job, held_for: Option<Duration>) -> Result<Ran, Failed> {
-        let mut transaction = Transaction::begin(&self.pool).await?;
+        // Nothing has been asked of the database yet: a connection that broke while it lay idle is no reason to fail.
+        let mut transaction = Transaction::begin(&self.pool).await.map_err(Failed::Collided)?;
         let mut call = self.open(job, transaction.connection()?, held_for);
         let ran = job.command.run(&mut call).await;
         let news = call.news;
@@ -210,6 +211,8 @@ impl Dispatch {
         };
         match transaction.commit(&self.pool).await {
             Ended::Committed => {
+                let letters = news.iter().filter(|(topic, _)| matches!(topic, Topic::Mailbox { .. }));
+                metrics::counter!(telemetry::MESSAGES_POSTED).increment(letters.count() as u64);
                 self.wakes.ring(&news);
                 Ok(ran)
             }
