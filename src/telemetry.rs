@@ -11,7 +11,7 @@ use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tracing_subscriber::EnvFilter;
 
-/// Calls of tools. Labels: `tool`, `door` (mcp, rest), `outcome` (ok, or the error's code).
+/// Calls of tools. Labels: `tool`, `outcome` (ok, or the error's code).
 pub const CALLS: &str = "waypost_calls_total";
 /// Seconds a call of a tool took, waiting included. Label: `tool`.
 pub const CALL_SECONDS: &str = "waypost_call_seconds";
