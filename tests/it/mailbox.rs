@@ -88,7 +88,14 @@ fn members(object: &Value) -> Vec<&str> {
 }
 
 /// A call at one of the owner's routes, below `/api/v1`.
-async fn owned(house: &House, pod: usize, owner_key: &str, method: Method, path: &str, body: Value) -> Answer {
+async fn owned(
+    house: &House,
+    pod: usize,
+    owner_key: &str,
+    method: Method,
+    path: &str,
+    body: Value,
+) -> Answer {
     let url = format!("{}/api/v1{path}", house.url(pod));
     let mut request = house.http().request(method, url).header("x-owner-key", owner_key);
     if !body.is_null() {

@@ -5,5 +5,6 @@ mod contract;
 mod front;
 mod house;
 mod mailbox;
+mod model;
 mod private_cluster;
 mod rest;

@@ -52,7 +52,10 @@ async fn any_session_acks_what_any_run_leased_and_a_late_ack_counts() {
     assert_eq!(house.ok(&bob, "mailbox_ack", ack(&[&second])).await["acked"], 1);
     assert_eq!(house.ok(&other, "mailbox_ack", ack(&[&second])).await["already_acked"], 1);
     let counts = summary(&house, &bob).await;
-    assert_eq!((&counts["pending"], &counts["claimed"], &counts["acked_total"]), (&json!(0), &json!(0), &json!(3)));
+    assert_eq!(
+        (&counts["pending"], &counts["claimed"], &counts["acked_total"]),
+        (&json!(0), &json!(0), &json!(3))
+    );
 }
 
 #[tokio::test]
@@ -97,7 +100,10 @@ async fn a_retry_with_the_same_ack_id_answers_the_original() {
     }
     // Another agent's key of the same text, and a send's, are other keys.
     let mine = mail(&house, &ada).await[0]["id"].clone();
-    assert_eq!(house.ok(&ada, "mailbox_ack", json!({ "message_ids": [mine], "ack_id": "k" })).await["replayed"], false);
+    assert_eq!(
+        house.ok(&ada, "mailbox_ack", json!({ "message_ids": [mine], "ack_id": "k" })).await["replayed"],
+        false
+    );
     let send_key = json!({ "recipient_agent_id": ada.id, "body": "hi", "client_message_id": "k" });
     assert_eq!(house.ok(&bob, "mailbox_send", send_key).await["deduplicated"], false);
 }
@@ -139,7 +145,10 @@ async fn racing_acks_of_one_message_on_two_pods_settle_it_once() {
         }
         assert_eq!(mail(&house, &ada).await.len(), round);
         let counts = summary(&house, &bob).await;
-        assert_eq!((&counts["pending"], &counts["claimed"], &counts["acked_total"]), (&json!(0), &json!(0), &json!(round + 1)));
+        assert_eq!(
+            (&counts["pending"], &counts["claimed"], &counts["acked_total"]),
+            (&json!(0), &json!(0), &json!(round + 1))
+        );
     }
 }
 

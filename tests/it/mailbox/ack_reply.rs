@@ -52,7 +52,10 @@ async fn several_senders_get_no_reply_and_the_ack_counts() {
     let (ada, bob, carol) = (settled(&house).await, settled(&house).await, settled(&house).await);
     let (first, second) = (send(&house, &ada, &bob, "a").await, send(&house, &carol, &bob, "c").await);
     let acked = ack_with_reply(&house, &bob, &[&first, &second]).await;
-    assert_eq!((&acked["acked"], &acked["reply"], &acked["reply_skipped"]), (&json!(2), &Value::Null, &json!("several_senders")));
+    assert_eq!(
+        (&acked["acked"], &acked["reply"], &acked["reply_skipped"]),
+        (&json!(2), &Value::Null, &json!("several_senders"))
+    );
     assert!(mail(&house, &ada).await.is_empty() && mail(&house, &carol).await.is_empty());
 }
 
@@ -63,14 +66,21 @@ async fn notices_take_no_reply_and_do_not_keep_a_peer_from_its_own() {
     let welcome = |checked: Value| ids(&checked["messages"]).remove(0);
     let notice = welcome(house.ok(&bob, "mailbox_check", json!({})).await);
     let acked = ack_with_reply(&house, &bob, &[&notice]).await;
-    assert_eq!((&acked["acked"], &acked["reply"], &acked["reply_skipped"]), (&json!(1), &Value::Null, &json!("system_notices")));
+    assert_eq!(
+        (&acked["acked"], &acked["reply"], &acked["reply_skipped"]),
+        (&json!(1), &Value::Null, &json!("system_notices"))
+    );
 
     let notice = welcome(house.ok(&carol, "mailbox_check", json!({})).await);
     let id = send(&house, &ada, &carol, "mail").await;
     let acked = ack_with_reply(&house, &carol, &[&notice, &id]).await;
     assert_eq!((&acked["acked"], acked.get("reply_skipped")), (&json!(2), None));
     let reply = newest(&house, &ada).await;
-    assert_eq!((&reply["in_reply_to"], &reply["thread_id"]), (&json!(id), &json!(id)), "the oldest of the peer's");
+    assert_eq!(
+        (&reply["in_reply_to"], &reply["thread_id"]),
+        (&json!(id), &json!(id)),
+        "the oldest of the peer's"
+    );
 }
 
 #[tokio::test]
@@ -80,7 +90,10 @@ async fn what_was_acked_before_is_not_replied_to_again() {
     let (first, second) = (send(&house, &ada, &bob, "1").await, send(&house, &ada, &bob, "2").await);
     ack_with_reply(&house, &bob, &[&first]).await;
     let again = ack_with_reply(&house, &bob, &[&first]).await;
-    assert_eq!((&again["acked"], &again["already_acked"], &again["reply"]), (&json!(0), &json!(1), &Value::Null));
+    assert_eq!(
+        (&again["acked"], &again["already_acked"], &again["reply"]),
+        (&json!(0), &json!(1), &Value::Null)
+    );
     assert_eq!(again["reply_skipped"], "already_acked");
     assert_eq!(mail(&house, &ada).await.len(), 1);
     // With something new beside it the reply answers what this ack settled.
@@ -97,7 +110,10 @@ async fn a_sender_that_takes_no_mail_gets_no_reply_and_the_ack_counts() {
     let path = format!("/agents/{}/blocks/{}", ada.id, bob.id);
     assert_eq!(owned(&house, 0, &ada.owner_key, Method::PUT, &path, json!({})).await.status, 200);
     let acked = ack_with_reply(&house, &bob, &[&id]).await;
-    assert_eq!((&acked["acked"], &acked["reply"], &acked["reply_skipped"]), (&json!(1), &Value::Null, &json!("sender_refuses_mail")));
+    assert_eq!(
+        (&acked["acked"], &acked["reply"], &acked["reply_skipped"]),
+        (&json!(1), &Value::Null, &json!("sender_refuses_mail"))
+    );
     assert!(mail(&house, &ada).await.is_empty());
 }
 

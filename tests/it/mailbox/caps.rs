@@ -54,7 +54,10 @@ async fn a_full_mailbox_tells_whether_its_agent_reads() {
     assert_eq!((&never.body["hint"], never.status), (&json!("recipient_never_polled"), 409));
     let details = json!({ "recipient_monitored": false, "last_polled_at": null, "retry_after": 60 });
     assert_eq!(never.body["details"], details);
-    assert_eq!((&never.body["retryable"], &never.headers["retry-after"]), (&json!(true), &"60".parse().unwrap()));
+    assert_eq!(
+        (&never.body["retryable"], &never.headers["retry-after"]),
+        (&json!(true), &"60".parse().unwrap())
+    );
 
     house.ok(&bob, "mailbox_check", json!({})).await;
     assert_eq!(refusal().await.body["hint"], "recipient_last_polled_0m_ago");
@@ -68,7 +71,10 @@ async fn a_full_mailbox_tells_whether_its_agent_reads() {
     let three = "update poll set hours = b'100100000000000000000001' where agent_id = $1";
     tamper(&house, &bob, three).await;
     let monitored = refusal().await.body;
-    assert_eq!((monitored.get("hint"), &monitored["details"]["recipient_monitored"]), (Some(&Value::Null), &json!(true)));
+    assert_eq!(
+        (monitored.get("hint"), &monitored["details"]["recipient_monitored"]),
+        (Some(&Value::Null), &json!(true))
+    );
     // Two hours later the oldest of the three is no longer of the last 24.
     tamper(&house, &bob, "update poll set polled_hour = polled_hour - 2 where agent_id = $1").await;
     assert_eq!(refusal().await.body["details"]["recipient_monitored"], false);

@@ -57,7 +57,10 @@ async fn a_cursor_ahead_of_the_head_is_answered_at_once_with_the_head() {
     let house = House::open().await;
     let bob = settled(&house).await;
     let ahead = house.ok(&bob, "mailbox_check", json!({ "since": 99, "wait": 20 })).await;
-    assert_eq!((&ahead["cursor_ahead"], &ahead["next_since"], &ahead["next_cursor"]), (&json!(true), &json!(1), &json!(1)));
+    assert_eq!(
+        (&ahead["cursor_ahead"], &ahead["next_since"], &ahead["next_cursor"]),
+        (&json!(true), &json!(1), &json!(1))
+    );
     assert_eq!((&ahead["waited_ms"], &ahead["messages"]), (&json!(0), &json!([])));
     let at_head = house.ok(&bob, "mailbox_check", json!({ "since": 1 })).await;
     assert!(at_head.get("cursor_ahead").is_none(), "{at_head}");
@@ -94,14 +97,22 @@ async fn the_counts_tell_pending_claimed_and_unacked_apart() {
     let claimed = house.ok(&bob, "mailbox_claim", json!({ "limit": 2 })).await;
     house.ok(&bob, "mailbox_ack", json!({ "message_ids": [ids(&claimed["messages"])[1]] })).await;
     let counts = house.ok(&bob, "mailbox_check", json!({})).await;
-    assert_eq!((&counts["pending"], &counts["claimed"], &counts["unacked"]), (&json!(2), &json!(1), &json!(1)));
+    assert_eq!(
+        (&counts["pending"], &counts["claimed"], &counts["unacked"]),
+        (&json!(2), &json!(1), &json!(1))
+    );
     let counted = summary(&house, &bob).await;
-    assert_eq!((&counted["pending"], &counted["claimed"], &counted["unacked"]), (&json!(2), &json!(1), &json!(1)));
+    assert_eq!(
+        (&counted["pending"], &counted["claimed"], &counted["unacked"]),
+        (&json!(2), &json!(1), &json!(1))
+    );
     assert_eq!((&counted["acked_total"], &counted["last_seq"]), (&json!(1), &json!(4)));
     assert_eq!(counted["oldest_pending_at"], counts["messages"][2]["created_at"]);
     let states: Vec<&Value> = counts["messages"].as_array().unwrap().iter().map(|m| &m["state"]).collect();
     assert_eq!(states, ["claimed", "acked", "pending", "pending"]);
-    assert!(counts["messages"][1]["acked_at"].is_string() && counts["messages"][1]["lease_expires_at"].is_null());
+    assert!(
+        counts["messages"][1]["acked_at"].is_string() && counts["messages"][1]["lease_expires_at"].is_null()
+    );
 }
 
 /// Counts writes to `poll`, whoever does them.
@@ -183,7 +194,11 @@ async fn whole_numbers_come_in_any_spelling_and_ranges_are_judged() {
         ("wait", json!("soon")),
     ] {
         let refused = house.refused(&bob, "mailbox_check", json!({ name: value }), "validation_error").await;
-        assert_eq!((&refused["status"], &refused["details"]["field"]), (&json!(422), &json!(name)), "{value}");
+        assert_eq!(
+            (&refused["status"], &refused["details"]["field"]),
+            (&json!(422), &json!(name)),
+            "{value}"
+        );
     }
     let unknown = house.refused(&bob, "mailbox_check", json!({ "after": 1 }), "unknown_field").await;
     assert_eq!(unknown["suggestion"], "since");

@@ -42,7 +42,10 @@ async fn a_claim_leases_the_oldest_first_by_the_databases_clock() {
     let until = time_of(&claimed["lease_expires_at"]) - time::Duration::seconds(60);
     assert!(until >= before - time::Duration::milliseconds(1) && until <= after, "{before} {until} {after}");
     for message in claimed["messages"].as_array().unwrap() {
-        assert_eq!((&message["state"], &message["lease_expires_at"]), (&json!("claimed"), &claimed["lease_expires_at"]));
+        assert_eq!(
+            (&message["state"], &message["lease_expires_at"]),
+            (&json!("claimed"), &claimed["lease_expires_at"])
+        );
     }
     // What claim shows is what check shows.
     assert_eq!(mail(&house, &bob).await[..3], *claimed["messages"].as_array().unwrap().as_slice());
@@ -51,7 +54,10 @@ async fn a_claim_leases_the_oldest_first_by_the_databases_clock() {
     assert_ne!(rest["run_id"], claimed["run_id"]);
     assert_eq!((ids(&rest["messages"]).as_slice(), &rest["remaining"]), (&sent[3..], &json!(0)));
     let none = house.ok(&bob, "mailbox_claim", json!({})).await;
-    assert_eq!((&none["messages"], &none["lease_expires_at"], &none["skipped"]), (&json!([]), &Value::Null, &json!([])));
+    assert_eq!(
+        (&none["messages"], &none["lease_expires_at"], &none["skipped"]),
+        (&json!([]), &Value::Null, &json!([]))
+    );
 }
 
 #[tokio::test]
@@ -68,7 +74,10 @@ async fn the_same_run_gets_the_same_batch_whatever_else_it_asks() {
         json!({ "run_id": run, "message_ids": [sent[3]] }),
     ] {
         let again = house.ok(&bob, "mailbox_claim", arguments.clone()).await;
-        assert_eq!((&again["messages"], &again["lease_expires_at"]), (&first["messages"], &first["lease_expires_at"]));
+        assert_eq!(
+            (&again["messages"], &again["lease_expires_at"]),
+            (&first["messages"], &first["lease_expires_at"])
+        );
         assert_eq!(again["skipped"], arguments.get("message_ids").cloned().unwrap_or(json!([])));
     }
     house.ok(&bob, "mailbox_ack", json!({ "message_ids": [sent[0]] })).await;
@@ -128,8 +137,12 @@ async fn named_messages_that_cannot_be_leased_are_skipped() {
     assert_eq!(ids(&claimed["messages"]), sent[3..]);
     assert_eq!(claimed["skipped"], json!([sent[0], sent[1], elsewhere, asked[4]]));
     assert_eq!(claimed["remaining"], 1);
-    let repeated = house.ok(&bob, "mailbox_claim", json!({ "message_ids": [sent[0], sent[0], sent[2], sent[2]] })).await;
-    assert_eq!((ids(&repeated["messages"]), &repeated["skipped"]), (vec![sent[2].clone()], &json!([sent[0]])));
+    let repeated =
+        house.ok(&bob, "mailbox_claim", json!({ "message_ids": [sent[0], sent[0], sent[2], sent[2]] })).await;
+    assert_eq!(
+        (ids(&repeated["messages"]), &repeated["skipped"]),
+        (vec![sent[2].clone()], &json!([sent[0]]))
+    );
 }
 
 #[tokio::test]
@@ -146,7 +159,7 @@ async fn a_claim_leases_only_what_fits_on_its_page() {
     // A hundred small ones, just over a page.
     let (ada, dan) = (house.register().await, settled(&house).await);
     for _ in 0..100 {
-        send(&house, &ada, &dan, &"x".repeat(150)).await;
+        send(&house, &ada, &dan, &"x".repeat(300)).await;
     }
     let claimed = house.ok(&dan, "mailbox_claim", json!({})).await;
     assert!(claimed.to_string().len() <= 61_440, "{}", claimed.to_string().len());
@@ -182,7 +195,10 @@ async fn racing_claims_of_one_run_on_two_pods_get_one_batch() {
         let first = &claims[0].body;
         assert_eq!(ids(&first["messages"]).len(), 3);
         for claim in &claims {
-            assert_eq!((&claim.body["messages"], &claim.body["lease_expires_at"]), (&first["messages"], &first["lease_expires_at"]));
+            assert_eq!(
+                (&claim.body["messages"], &claim.body["lease_expires_at"]),
+                (&first["messages"], &first["lease_expires_at"])
+            );
         }
     }
     assert_eq!(summary(&house, &bob).await["claimed"], 15);
@@ -206,5 +222,7 @@ async fn claims_out_of_range_are_refused() {
         let refused = house.refused(&bob, "mailbox_claim", json!({ name: value }), "validation_error").await;
         assert_eq!((&refused["status"], &refused["details"]["field"]), (&json!(422), &json!(field)));
     }
-    house.ok(&bob, "mailbox_claim", json!({ "run_id": null, "message_ids": null, "lease_seconds": "600" })).await;
+    house
+        .ok(&bob, "mailbox_claim", json!({ "run_id": null, "message_ids": null, "lease_seconds": "600" }))
+        .await;
 }

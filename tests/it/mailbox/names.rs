@@ -17,12 +17,9 @@ fn to_name(name: &str) -> Value {
 async fn names_are_compared_after_nfc_and_case_folding() {
     let house = House::open().await;
     let ada = named(&house, "Ada").await;
-    for (name, asked) in [
-        ("Zo\u{EB}", "ZOE\u{308}"),
-        ("Straße", "STRASSE"),
-        ("ΣΊΣΥΦΟΣ", "σίσυφος"),
-        ("Bob", "bOB"),
-    ] {
+    for (name, asked) in
+        [("Zo\u{EB}", "ZOE\u{308}"), ("Straße", "STRASSE"), ("ΣΊΣΥΦΟΣ", "σίσυφος"), ("Bob", "bOB")]
+    {
         let agent = named(&house, name).await;
         let sent = house.ok(&ada, "mailbox_send", to_name(asked)).await;
         assert_eq!(sent["recipient_agent_id"], agent.id, "{asked}");
@@ -42,7 +39,10 @@ async fn one_byte_exact_match_wins_over_names_that_fold_alike() {
     let sent = house.ok(&upper, "mailbox_send", to_name("kim")).await;
     assert_eq!(sent["recipient_agent_id"], lower.id);
     let refused = house.refused(&upper, "mailbox_send", to_name("KIM"), "recipient_ambiguous").await;
-    assert_eq!((&refused["status"], refused["details"]["candidates"].as_array().unwrap().len()), (&json!(409), 2));
+    assert_eq!(
+        (&refused["status"], refused["details"]["candidates"].as_array().unwrap().len()),
+        (&json!(409), 2)
+    );
     named(&house, "Kim").await;
     let refused = house.refused(&lower, "mailbox_send", to_name("Kim"), "recipient_ambiguous").await;
     assert_eq!(refused["details"]["candidates"].as_array().unwrap().len(), 3, "all that fold alike");
@@ -59,16 +59,25 @@ async fn candidates_are_ranked_live_first_and_cut_to_five() {
     for polled in &twins[2..6] {
         house.ok(polled, "mailbox_check", json!({})).await;
     }
-    tamper(&house, &twins[4], "update poll set hours = b'1110' || repeat('0', 20)::bit(20) where agent_id = $1").await;
+    tamper(
+        &house,
+        &twins[4],
+        "update poll set hours = b'1110' || repeat('0', 20)::bit(20) where agent_id = $1",
+    )
+    .await;
     tamper(&house, &twins[0], "update agent set verified_at = now() where agent_id = $1").await;
     let refused = house.refused(&asking, "mailbox_send", to_name("twin"), "recipient_ambiguous").await;
     let candidates = refused["details"]["candidates"].as_array().unwrap();
     let order: Vec<&str> = candidates.iter().map(|one| one["agent_id"].as_str().unwrap()).collect();
     // Verified, then monitored, then by the latest poll; who never polled comes last.
-    let expected: Vec<&str> = [0, 4, 5, 3, 2].iter().map(|place| twins[*place as usize].id.as_str()).collect();
+    let expected: Vec<&str> =
+        [0, 4, 5, 3, 2].iter().map(|place| twins[*place as usize].id.as_str()).collect();
     assert_eq!(order, expected);
     assert!(refused["hint"].is_string(), "{refused}");
-    assert_eq!(super::members(&candidates[1]).join(" "), "agent_id agent_name last_polled_at monitored verified");
+    assert_eq!(
+        super::members(&candidates[1]).join(" "),
+        "agent_id agent_name last_polled_at monitored verified"
+    );
     let picked = json!({ "recipient_agent_id": order[4], "body": "hi" });
     house.ok(&asking, "mailbox_send", picked).await;
 }

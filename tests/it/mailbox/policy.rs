@@ -20,7 +20,11 @@ async fn block(house: &House, method: Method, agent: &Agent, sender_id: &str) ->
 async fn reaches(house: &House, from: &Agent, to: &Agent) -> bool {
     let arguments = json!({ "recipient_agent_id": to.id, "body": "hi" });
     let answer = house.call(0, from, "mailbox_send", arguments).await;
-    assert!(answer.status == 200 || (answer.status, &answer.body["code"]) == (403, &json!("forbidden")), "{}", answer.body);
+    assert!(
+        answer.status == 200 || (answer.status, &answer.body["code"]) == (403, &json!("forbidden")),
+        "{}",
+        answer.body
+    );
     answer.status == 200
 }
 
@@ -32,7 +36,10 @@ async fn known_senders_are_those_it_wrote_to_and_its_owners_agents() {
     let question = send(&house, &carol, &bob, "before the policy").await;
     let answer = set(&house, &bob, "known").await;
     assert_eq!((answer.status, &answer.body["inbound"]), (200, &json!("known")));
-    assert!(!reaches(&house, &ada, &bob).await && !reaches(&house, &carol, &bob).await, "having written is not enough");
+    assert!(
+        !reaches(&house, &ada, &bob).await && !reaches(&house, &carol, &bob).await,
+        "having written is not enough"
+    );
     assert!(reaches(&house, &sibling, &bob).await && reaches(&house, &bob, &bob).await);
     send(&house, &bob, &ada, "hello").await;
     assert!(reaches(&house, &ada, &bob).await);
@@ -70,7 +77,15 @@ async fn a_blocked_sender_is_kept_out_whatever_the_policy_until_it_is_let_in() {
             assert_eq!((blocked.status, blocked.body), (200, expected));
         }
         assert!(!reaches(&house, &ada, &bob).await, "{policy}");
-        let shown = owned(&house, 0, &bob.owner_key, Method::GET, &format!("/agents/{}/inbound", bob.id), Value::Null).await;
+        let shown = owned(
+            &house,
+            0,
+            &bob.owner_key,
+            Method::GET,
+            &format!("/agents/{}/inbound", bob.id),
+            Value::Null,
+        )
+        .await;
         assert_eq!(shown.body, json!({ "agent_id": bob.id, "inbound": policy, "blocked": [ada.id] }));
         for _ in 0..2 {
             assert_eq!(block(&house, Method::DELETE, &bob, &ada.id).await.body["blocked"], false);

@@ -56,7 +56,10 @@ async fn the_right_proof_acks_a_probe_and_verifies_the_agent() {
     assert!(at.is_some());
     assert_eq!(house.ok(&bob, "mailbox_ack", arguments).await["already_acked"], 1);
     // Settled for good: without the proof too.
-    assert_eq!(house.ok(&bob, "mailbox_ack", json!({ "message_ids": [probe["id"]] })).await["already_acked"], 1);
+    assert_eq!(
+        house.ok(&bob, "mailbox_ack", json!({ "message_ids": [probe["id"]] })).await["already_acked"],
+        1
+    );
 }
 
 #[tokio::test]

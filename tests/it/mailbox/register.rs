@@ -83,9 +83,13 @@ async fn a_display_name_is_for_rooms_only_and_never_beside_an_agent_name() {
         assert_eq!(refused.body["details"]["field"], field, "{}", refused.body);
     }
     let unknown = house.post(0, "/api/v1/onboard", None, &json!({ "name": "Ada" })).await;
-    assert_eq!((&unknown.body["code"], &unknown.body["suggestion"]), (&json!("unknown_field"), &json!("agent_name")));
+    assert_eq!(
+        (&unknown.body["code"], &unknown.body["suggestion"]),
+        (&json!("unknown_field"), &json!("agent_name"))
+    );
     let rows: i64 = sqlx::query_scalar("select count(*) from agent").fetch_one(&house.db).await.unwrap();
-    let counted: i64 = sqlx::query_scalar("select count(*) from registration").fetch_one(&house.db).await.unwrap();
+    let counted: i64 =
+        sqlx::query_scalar("select count(*) from registration").fetch_one(&house.db).await.unwrap();
     assert_eq!((rows, counted), (0, 0), "what was refused left a trace");
 }
 
@@ -103,7 +107,8 @@ async fn a_name_is_shown_as_given_and_a_blank_one_is_made() {
 async fn a_channel_is_trimmed_and_lowered_before_it_is_judged() {
     let house = House::open().await;
     let agent = house.register_with(json!({ "channel": "  Hacker-News\n" })).await;
-    let kept: Vec<String> = sqlx::query_scalar("select channel from registration").fetch_all(&house.db).await.unwrap();
+    let kept: Vec<String> =
+        sqlx::query_scalar("select channel from registration").fetch_all(&house.db).await.unwrap();
     assert_eq!(kept, ["hacker-news"]);
     let listed = owned(&house, 0, &agent.owner_key, Method::GET, "/agents", Value::Null).await;
     assert!(!listed.body.to_string().contains("hacker"), "{}", listed.body);
@@ -121,11 +126,15 @@ async fn prices_and_caps_may_be_text_or_numbers() {
         (json!("0.50"), json!("10.25"), ("0.50", "10.25")),
         (json!(100), json!(2.5), ("100", "2.5")),
     ] {
-        let arguments = json!({ "price_per_call": price, "spending_cap_mode": "fixed", "spending_cap_amount": cap });
+        let arguments =
+            json!({ "price_per_call": price, "spending_cap_mode": "fixed", "spending_cap_amount": cap });
         let agent = house.register_with(arguments).await;
         let listed = owned(&house, 0, &agent.owner_key, Method::GET, "/agents", Value::Null).await;
         let profile = &listed.body["agents"][0]["profile"];
-        assert_eq!((&profile["price_per_call"], &profile["spending_cap_amount"]), (&json!(shown.0), &json!(shown.1)));
+        assert_eq!(
+            (&profile["price_per_call"], &profile["spending_cap_amount"]),
+            (&json!(shown.0), &json!(shown.1))
+        );
     }
     for arguments in [
         json!({ "price_per_call": 0 }),
@@ -164,10 +173,11 @@ async fn secrets_are_shown_once_and_stored_nowhere() {
 
 /// Every row of every table as text, in lower case; binary columns as hexadecimal digits.
 async fn dump(house: &House) -> String {
-    let tables: Vec<String> = sqlx::query_scalar("select tablename::text from pg_tables where schemaname = 'public'")
-        .fetch_all(&house.db)
-        .await
-        .unwrap();
+    let tables: Vec<String> =
+        sqlx::query_scalar("select tablename::text from pg_tables where schemaname = 'public'")
+            .fetch_all(&house.db)
+            .await
+            .unwrap();
     let mut dump = String::new();
     for table in tables {
         let read = format!("select t::text from {table} t");
@@ -214,12 +224,20 @@ async fn a_closed_organization_takes_registrations_with_an_owner_key_only() {
     organization(&house, "acme", Registration::Open).await;
     let first = register_at(&house, "acme", json!({})).await;
     assert_eq!(first.status, 201);
-    sqlx::query("update organization set registration = 'closed' where slug = 'acme'").execute(&house.db).await.unwrap();
+    sqlx::query("update organization set registration = 'closed' where slug = 'acme'")
+        .execute(&house.db)
+        .await
+        .unwrap();
     until("acme is closed", async || register_at(&house, "acme", json!({})).await.status == 403).await;
     let refused = register_at(&house, "acme", json!({})).await;
     assert_eq!(refused.body["code"], "forbidden");
     let invited = register_at(&house, "acme", json!({ "owner_key": first.body["owner_key"] })).await;
-    assert_eq!((invited.status, &invited.body["owner_id"]), (201, &first.body["owner_id"]), "{}", invited.body);
+    assert_eq!(
+        (invited.status, &invited.body["owner_id"]),
+        (201, &first.body["owner_id"]),
+        "{}",
+        invited.body
+    );
     let who = house.ok(&agent_of(&invited.body), "who_am_i", json!({})).await;
     assert_eq!(who["org"], "acme");
     let stranger = house.register().await;
@@ -232,11 +250,18 @@ async fn who_am_i_tells_what_a_key_stands_for() {
     let house = House::open().await;
     let agent = house.register_with(json!({ "agent_name": "Ada" })).await;
     let who = house.ok(&agent, "who_am_i", json!({})).await;
-    let fields = "agent_id agent_name created_at key_prefix monitored org owner_id permanent session_id verified";
+    let fields =
+        "agent_id agent_name created_at key_prefix monitored org owner_id permanent session_id verified";
     assert_eq!(members(&who).join(" "), fields);
-    assert_eq!((&who["agent_id"], &who["agent_name"], &who["org"]), (&json!(agent.id), &json!("Ada"), &json!("public")));
+    assert_eq!(
+        (&who["agent_id"], &who["agent_name"], &who["org"]),
+        (&json!(agent.id), &json!("Ada"), &json!("public"))
+    );
     assert_eq!(who["key_prefix"], agent.key[..10]);
-    assert_eq!((&who["permanent"], &who["verified"], &who["monitored"]), (&json!(false), &json!(false), &json!(false)));
+    assert_eq!(
+        (&who["permanent"], &who["verified"], &who["monitored"]),
+        (&json!(false), &json!(false), &json!(false))
+    );
     house.ok(&agent, "mailbox_claim", json!({})).await;
     assert_eq!(house.ok(&agent, "who_am_i", json!({})).await["permanent"], true);
 }

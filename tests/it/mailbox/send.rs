@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 use waypost::config::Registration;
 
-use super::{agent_of, ids, mail, members, nobody, organization, register_at, settled, summary, two_pods};
+use super::{agent_of, ids, mail, members, nobody, organization, register_at, settled, summary};
 use crate::house::{Agent, House, send};
 
 fn to(agent: &Agent) -> Value {
@@ -68,9 +68,14 @@ async fn exactly_one_field_names_the_recipient() {
     let both = with(to(&bob), json!({ "recipient_agent_name": bob.name }));
     for arguments in [json!({ "body": "hi" }), both, json!({ "body": "hi", "recipient_agent_id": "" })] {
         let refused = house.refused(&ada, "mailbox_send", arguments, "validation_error").await;
-        assert_eq!((&refused["status"], &refused["details"]["field"]), (&json!(422), &json!("recipient_agent_id")));
+        assert_eq!(
+            (&refused["status"], &refused["details"]["field"]),
+            (&json!(422), &json!("recipient_agent_id"))
+        );
     }
-    let unknown = house.refused(&ada, "mailbox_send", json!({ "to_agent": bob.id, "body": "hi" }), "unknown_field").await;
+    let unknown = house
+        .refused(&ada, "mailbox_send", json!({ "to_agent": bob.id, "body": "hi" }), "unknown_field")
+        .await;
     assert_eq!(unknown["suggestion"], "recipient_agent_id");
 }
 
@@ -145,7 +150,7 @@ async fn a_failed_call_leaves_its_key_unused() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn racing_retries_on_two_pods_store_one_message() {
-    let house = two_pods().await;
+    let house = super::with_caps(2, 0, 0).await;
     let (ada, bob, carol) = (house.register().await, settled(&house).await, settled(&house).await);
     for round in 0..8 {
         let arguments = with(to(&bob), json!({ "client_message_id": format!("k{round}") }));
@@ -153,14 +158,14 @@ async fn racing_retries_on_two_pods_store_one_message() {
         // The same key to another mailbox takes no lock that the others wait for.
         let rival = with(to(&carol), json!({ "client_message_id": format!("k{round}") }));
         let (answers, rival) = tokio::join!(join_all(racers), house.call(1, &ada, "mailbox_send", rival));
-        let stored: Vec<&Value> = answers.iter().map(|answer| &answer.body).filter(|body| body["code"].is_null()).collect();
+        let stored: Vec<&Value> =
+            answers.iter().map(|answer| &answer.body).filter(|body| body["code"].is_null()).collect();
         let new = stored.iter().filter(|body| body["deduplicated"] == false).count();
         assert!(stored.iter().all(|body| body["message_id"] == stored[0]["message_id"]));
         match rival.status {
             200 => assert!(stored.is_empty(), "both were stored"),
             _ => assert_eq!((rival.status, stored.len(), new), (409, 8, 1), "{}", rival.body),
         }
-        super::settle(&house, &bob).await;
     }
     let all = mail(&house, &bob).await.len() + mail(&house, &carol).await.len();
     assert_eq!(all, 8);
@@ -218,7 +223,10 @@ async fn a_reply_acks_only_when_it_is_the_recipients_and_an_ack_was_asked() {
     assert!(replies.iter().all(|reply| reply["message_type"] == "direct" && reply["state"] == "pending"));
     assert_eq!(replies[1]["in_reply_to"], asked);
     let state = |message: &Value| message["state"].clone();
-    assert_eq!(mail(&house, &bob).await.iter().map(state).collect::<Vec<_>>(), ["acked", "pending", "pending"]);
+    assert_eq!(
+        mail(&house, &bob).await.iter().map(state).collect::<Vec<_>>(),
+        ["acked", "pending", "pending"]
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -235,7 +243,8 @@ async fn a_reader_by_cursor_sees_every_message_of_racing_senders_once_and_in_ord
     let reading = async {
         let (mut since, mut seen) = (json!(1), Vec::<Uuid>::new());
         while seen.len() < 60 {
-            let page = house.ok(&bob, "mailbox_check", json!({ "since": since, "wait": 10, "limit": 7 })).await;
+            let page =
+                house.ok(&bob, "mailbox_check", json!({ "since": since, "wait": 10, "limit": 7 })).await;
             assert!(page["next_since"].as_i64() > since.as_i64(), "{} of 60, then nothing", seen.len());
             seen.extend(ids(&page["messages"]).iter().map(|id| id.parse::<Uuid>().unwrap()));
             since = page["next_since"].clone();

@@ -26,15 +26,29 @@ async fn the_wait_is_clamped_and_told() {
     let house = House::open().await;
     let (ada, bob) = (house.register().await, settled(&house).await);
     send(&house, &ada, &bob, "mail").await;
-    for (asked, applied) in [(json!(-5), 0), (json!(99), 25), (json!("3"), 3), (json!("-1"), 0), (json!(1e30), 25), (Value::Null, 0)] {
+    for (asked, applied) in [
+        (json!(-5), 0),
+        (json!(99), 25),
+        (json!("3"), 3),
+        (json!("-1"), 0),
+        (json!(1e30), 25),
+        (Value::Null, 0),
+    ] {
         let checked = house.ok(&bob, "mailbox_check", json!({ "wait": asked })).await;
-        assert_eq!((&checked["wait_applied"], &checked["waited_ms"]), (&json!(applied), &json!(0)), "{asked}");
+        assert_eq!(
+            (&checked["wait_applied"], &checked["waited_ms"]),
+            (&json!(applied), &json!(0)),
+            "{asked}"
+        );
         assert_eq!(ids(&checked["messages"]).len(), 2, "mail that is there is not waited for");
     }
     let exponent = house.http().post(format!("{}/api/v1/tools/mailbox_check", house.url(0)));
     let exponent = exponent.header("content-type", "application/json").body(r#"{"since":2,"wait":1e0}"#);
     let held = house.send(exponent, Some(&bob.key)).await.body;
-    assert_eq!((&held["wait_applied"], &held["messages"], &held["next_since"]), (&json!(1), &json!([]), &json!(2)));
+    assert_eq!(
+        (&held["wait_applied"], &held["messages"], &held["next_since"]),
+        (&json!(1), &json!([]), &json!(2))
+    );
     let waited = held["waited_ms"].as_u64().unwrap();
     assert!((1000..3000).contains(&waited), "{waited}");
     assert_eq!(held["retry_after"], 0, "held already: call again at once");
@@ -72,7 +86,11 @@ async fn a_reply_and_a_probe_wake_a_held_read_too() {
         let (held, _) = tokio::join!(held, async {
             until("it is held", async || number(&house, agent, POLLS).await == 1).await;
             match what {
-                "reply" => _ = house.ok(&carol, "mailbox_ack", json!({ "message_ids": [id], "reply_text": "answer" })).await,
+                "reply" => {
+                    _ = house
+                        .ok(&carol, "mailbox_ack", json!({ "message_ids": [id], "reply_text": "answer" }))
+                        .await
+                }
                 _ => {
                     let path = format!("/agents/{}/probe", agent.id);
                     super::owned(&house, 0, &agent.owner_key, reqwest::Method::POST, &path, json!({})).await;
@@ -98,7 +116,7 @@ async fn held_reads_hold_no_database_connection() {
         for _ in 0..20 {
             send(&house, &ada, &ada, "served meanwhile").await;
             house.ok(&ada, "mailbox_claim", json!({})).await;
-            super::until("acked", async || {
+            until("acked", async || {
                 let mine = mail(&house, &ada).await.pop().unwrap();
                 house.ok(&ada, "mailbox_ack", json!({ "message_ids": [mine["id"]] })).await["acked"] == 1
             })
@@ -117,14 +135,19 @@ async fn held_reads_hold_no_database_connection() {
 async fn one_hold_too_many_is_refused_and_a_place_that_is_given_back_can_be_taken() {
     let house = House::open().await;
     let (ada, bob) = (house.register().await, settled(&house).await);
-    let mut reads: FuturesUnordered<_> = (0..5).map(|_| house.call(0, &bob, "mailbox_check", hold())).collect();
+    let mut reads: FuturesUnordered<_> =
+        (0..5).map(|_| house.call(0, &bob, "mailbox_check", hold())).collect();
     // Four are held and do not answer: the first to answer is the one too many.
     let refused = reads.next().await.unwrap();
     assert_eq!((refused.status, &refused.body["code"]), (429, &json!("too_many_holds")), "{}", refused.body);
     assert_eq!(refused.body["retryable"], true);
     let seconds = refused.body["details"]["retry_after"].as_u64().unwrap();
     assert_eq!(refused.headers["retry-after"], seconds.to_string());
-    assert_eq!(house.ok(&bob, "mailbox_check", json!({ "since": 1 })).await["messages"], json!([]), "not held, so served");
+    assert_eq!(
+        house.ok(&bob, "mailbox_check", json!({ "since": 1 })).await["messages"],
+        json!([]),
+        "not held, so served"
+    );
     // Mail that is there needs no place.
     assert_eq!(ids(&house.ok(&bob, "mailbox_check", json!({ "wait": 25 })).await["messages"]).len(), 1);
     send(&house, &ada, &bob, "mail").await;
