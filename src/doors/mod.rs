@@ -2,6 +2,7 @@
 
 pub mod accept;
 pub mod front;
+pub mod mcp;
 pub mod probes;
 pub mod reception;
 pub mod refusal;
@@ -10,6 +11,6 @@ use axum::Router;
 use reception::Reception;
 
 /// All doors.
-pub fn router(_reception: Reception) -> Router {
-    Router::new()
+pub fn router(reception: Reception) -> Router {
+    mcp::router(reception)
 }

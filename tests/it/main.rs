@@ -3,4 +3,5 @@
 
 mod front;
 mod house;
+mod mcp;
 mod private_cluster;
