@@ -3,14 +3,20 @@
 pub mod accept;
 pub mod front;
 pub mod mcp;
+pub mod openapi;
 pub mod probes;
 pub mod reception;
 pub mod refusal;
+pub mod rest;
+pub mod wellknown;
 
 use axum::Router;
 use reception::Reception;
 
 /// All doors.
 pub fn router(reception: Reception) -> Router {
-    mcp::router(reception)
+    let registry = &reception.registry;
+    let documents = openapi::router(registry);
+    let documents = documents.merge(wellknown::router(registry, &reception.dispatch.terms.public_url));
+    rest::router(reception.clone()).merge(mcp::router(reception)).merge(documents)
 }

@@ -200,18 +200,27 @@ pub(super) async fn summary(db: &mut PgConnection, caller: &Caller) -> Result<Su
 }
 
 /// Stamps one poll: the agent is alive, and from its first poll on permanent.
+///
+/// When another call of the same agent is stamping right now, that stamp serves for both:
+/// claims of one mailbox must not wait for each other's commits here.
 pub(super) async fn stamp_poll(db: &mut PgConnection, caller: &Caller) -> Result<()> {
     sqlx::query(
         "-- mailbox.stamp_poll
-         insert into poll as p (org_id, agent_id, first_polled_at, last_polled_at, polled_hour, hours)
-         select $1, $2, now, now, extract(epoch from now)::bigint / 3600, b'1' || repeat('0', 23)::bit(23)
-         from (select clock_timestamp() as now) clock
-         on conflict (org_id, agent_id) do update set
-            last_polled_at = greatest(p.last_polled_at, excluded.last_polled_at),
-            polled_hour = greatest(p.polled_hour, excluded.polled_hour),
-            hours = case when excluded.polled_hour >= p.polled_hour
-                then (p.hours >> least(24, excluded.polled_hour - p.polled_hour)::int) | excluded.hours
-                else p.hours end",
+         with clock as (
+            select clock_timestamp() as now, extract(epoch from clock_timestamp())::bigint / 3600 as hour
+         ), free as (
+            select org_id, agent_id from poll where org_id = $1 and agent_id = $2 for no key update skip locked
+         ), moved as (
+            update poll p set
+                last_polled_at = greatest(p.last_polled_at, clock.now),
+                polled_hour = greatest(p.polled_hour, clock.hour),
+                hours = (p.hours >> greatest(0, least(24, clock.hour - p.polled_hour))::int) | b'1'::bit(24)
+            from free, clock where p.org_id = free.org_id and p.agent_id = free.agent_id
+         )
+         insert into poll (org_id, agent_id, first_polled_at, last_polled_at, polled_hour, hours)
+         select $1, $2, clock.now, clock.now, clock.hour, b'1'::bit(24) from clock
+         where not exists (select from poll where org_id = $1 and agent_id = $2)
+         on conflict do nothing",
     )
     .bind(caller.org.org_id)
     .bind(caller.agent()?.agent_id)

@@ -3,6 +3,7 @@
 mod client;
 mod golden;
 mod progress;
+mod published;
 
 use serde_json::{Value, json};
 use waypost::config::Config;

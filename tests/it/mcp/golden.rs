@@ -8,6 +8,9 @@ use crate::house::House;
 const MODERN: Option<&str> = Some("2026-07-28");
 const LEGACY: Option<&str> = Some("2025-11-25");
 
+/// What it is, the version header, the body; status, code and id of the answer.
+type ErrorRow = (&'static str, Option<&'static str>, String, u16, i64, Value);
+
 /// The status, the JSON-RPC code and the id that a body is answered with under a version header.
 async fn post(house: &House, version: Option<&str>, body: &str) -> (u16, Value, Value) {
     let mut request = house.http().post(format!("{}/mcp", house.url(0)));
@@ -80,7 +83,7 @@ async fn registered(house: &House) -> i64 {
 async fn errors_have_the_status_the_code_and_the_id_that_their_era_says() {
     let house = House::open().await;
     let params = |text: &str| format!(r#"{{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{text}}}"#);
-    let rows: Vec<(&str, Option<&str>, String, u16, i64, Value)> = vec![
+    let rows: Vec<ErrorRow> = vec![
         ("no version header", None, modern("tools/list", json!({})), 400, -32020, json!(9)),
         ("header and _meta differ", LEGACY, modern("tools/list", json!({})), 400, -32020, json!(9)),
         ("an unknown version", Some("1999-01-01"), legacy("tools/list", json!({})), 400, -32022, json!(9)),
