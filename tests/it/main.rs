@@ -4,5 +4,6 @@
 mod contract;
 mod front;
 mod house;
+mod mcp;
 mod private_cluster;
 mod rest;
