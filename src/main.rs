@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use tokio::signal::unix::{SignalKind, signal};
 use waypost::config::{Config, Role};
 use waypost::database::{Database, StartRefused};
+use waypost::doors::openapi;
 use waypost::operator::{self, Chore};
 use waypost::pod::Pod;
 use waypost::telemetry;
@@ -20,7 +21,7 @@ async fn main() -> ExitCode {
     let done = match invocation.role {
         Role::Serve => serve(&config).await,
         Role::Migrate => migrate(&config).await,
-        Role::OpenApi => say(""),
+        Role::OpenApi => say(openapi::yaml(&waypost::registry()).trim_end()),
         Role::Org(chore) => chore_role(&config, Chore::Org(chore)).await,
         Role::Agent(chore) => chore_role(&config, Chore::Agent(chore)).await,
         Role::Key(chore) => chore_role(&config, Chore::Key(chore)).await,

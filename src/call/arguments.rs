@@ -10,6 +10,7 @@ use regex::Regex;
 use serde_json::{Map, Value};
 
 use super::field_path::FieldPath;
+pub use suggest::nearest;
 
 /// A tool's input schema, compiled once at start.
 #[derive(Debug)]

@@ -193,11 +193,11 @@ impl Dispatch {
     async fn read(&self, job: &Job, held_for: Option<Duration>) -> Result<Ran, Failed> {
         let mut connection = self.pool.acquire().await.map_err(Error::from)?;
         let mut call = self.open(job, &mut connection, held_for);
-        Ok(job.command.run(&mut call).await?)
+        job.command.run(&mut call).await.map_err(Failed::before_any_effect)
     }
 
     async fn write(&self, job: &Job, held_for: Option<Duration>) -> Result<Ran, Failed> {
-        let mut transaction = Transaction::begin(&self.pool).await?;
+        let mut transaction = Transaction::begin(&self.pool).await.map_err(Failed::before_any_effect)?;
         let mut call = self.open(job, transaction.connection()?, held_for);
         let ran = job.command.run(&mut call).await;
         let news = call.news;
@@ -210,6 +210,8 @@ impl Dispatch {
         };
         match transaction.commit(&self.pool).await {
             Ended::Committed => {
+                let letters = news.iter().filter(|(topic, _)| matches!(topic, Topic::Mailbox { .. }));
+                metrics::counter!(telemetry::MESSAGES_POSTED).increment(letters.count() as u64);
                 self.wakes.ring(&news);
                 Ok(ran)
             }
@@ -253,6 +255,18 @@ enum Failed {
     Collided(Error),
     /// For good.
     For(Error),
+}
+
+impl Failed {
+    /// A connection that broke before anything was stored is no reason to fail: others stand.
+    fn before_any_effect(error: Error) -> Failed {
+        let is_broken = matches!(&error, Error::Unavailable { source, .. }
+            if matches!(source.downcast_ref(), Some(sqlx::Error::Io(_))));
+        match is_broken {
+            true => Failed::Collided(error),
+            false => error.into(),
+        }
+    }
 }
 
 impl From<Error> for Failed {

@@ -2,14 +2,20 @@
 
 pub mod accept;
 pub mod front;
+pub mod openapi;
 pub mod probes;
 pub mod reception;
 pub mod refusal;
+pub mod rest;
+pub mod wellknown;
 
 use axum::Router;
 use reception::Reception;
 
 /// All doors.
-pub fn router(_reception: Reception) -> Router {
-    Router::new()
+pub fn router(reception: Reception) -> Router {
+    let registry = &reception.registry;
+    let documents = openapi::router(registry);
+    let documents = documents.merge(wellknown::router(registry, &reception.dispatch.terms.public_url));
+    rest::router(reception).merge(documents)
 }

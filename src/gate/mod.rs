@@ -15,6 +15,7 @@ use tokio_util::task::TaskTracker;
 
 pub use presented::Presented;
 
+use crate::call::caller::{NO_AGENT_KEY, NO_OWNER_KEY};
 use crate::call::credential::{Kind, Secret};
 use crate::call::{Access, AgentSession, Caller, Error, Organization, OwnerSession, Result};
 use crate::wakes::Wakes;
@@ -78,7 +79,7 @@ impl Gate {
         access: Access,
         argument: Option<&str>,
     ) -> Result<Caller> {
-        let Some(key) = argument else { return visitor.into_caller() };
+        let Some(key) = argument else { return visitor.into_caller(access) };
         let (header, kind, bad) = match access {
             Access::Agent => (visitor.presented.agent_key()?, Kind::Agent, BAD_AGENT_KEY),
             Access::Anyone | Access::Owner => {
@@ -96,7 +97,7 @@ impl Gate {
                 visitor.take(session)?;
             }
         }
-        visitor.into_caller()
+        visitor.into_caller(access)
     }
 
     async fn find(&self, key: &str, kind: Kind, bad: &'static str) -> Result<Session> {
@@ -135,8 +136,13 @@ impl Visitor {
         Ok(())
     }
 
-    fn into_caller(self) -> Result<Caller> {
-        let org = self.org.ok_or(Error::NotFound("organization"))?;
+    /// An organization that does not exist is told only to those who need no key there.
+    fn into_caller(self, access: Access) -> Result<Caller> {
+        let org = self.org.ok_or(match access {
+            Access::Anyone => Error::NotFound("organization"),
+            Access::Agent => Error::Unauthorized(NO_AGENT_KEY),
+            Access::Owner => Error::Unauthorized(NO_OWNER_KEY),
+        })?;
         Ok(Caller { org, agent: self.agent, owner: self.owner, network: self.network })
     }
 }

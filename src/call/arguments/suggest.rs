@@ -11,7 +11,7 @@ const LONGEST: usize = 64;
 
 /// The field that the given name most likely means, out of `(word, field)` pairs; of equals the
 /// first.
-pub(super) fn nearest<'a>(given: &str, words: impl Iterator<Item = (&'a str, &'a str)>) -> Option<String> {
+pub fn nearest<'a>(given: &str, words: impl Iterator<Item = (&'a str, &'a str)>) -> Option<String> {
     let given: String = given.chars().take(LONGEST).collect();
     let given = tokens(&given);
     let mut best = (PLAUSIBLE, None);

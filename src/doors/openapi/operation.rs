@@ -1,0 +1,200 @@
+//! One tool at one route, as an OpenAPI operation.
+
+use serde_json::{Map, Value, json};
+
+use super::refusals;
+use crate::call::{Access, Entry, Method, Reach, Route};
+use crate::doors::rest::BY_NAME;
+
+/// A tool at one of its routes, or by its name.
+pub(super) struct Operation<'a> {
+    pub entry: &'a Entry,
+    pub route: &'a Route,
+    pub id: String,
+}
+
+impl Operation<'_> {
+    /// The method, as a key of a path item.
+    pub(super) fn method(&self) -> &'static str {
+        match self.route.method {
+            Method::Get => "get",
+            Method::Post => "post",
+            Method::Put => "put",
+            Method::Delete => "delete",
+        }
+    }
+
+    pub(super) fn describe(&self) -> Value {
+        let spec = self.entry.spec;
+        let mut operation = json!({
+            "operationId": self.id,
+            "tags": [self.entry.toolset],
+            "summary": self.summary(),
+            "description": self.entry.description,
+            "security": security(spec.access),
+        });
+        let parameters = self.parameters();
+        if !parameters.is_empty() {
+            operation["parameters"] = parameters.into();
+        }
+        if self.has_body() {
+            operation["requestBody"] = self.request_body();
+        }
+        operation["responses"] = self.responses();
+        operation
+    }
+
+    fn summary(&self) -> String {
+        let title = self.entry.spec.title;
+        let fixed = self.route.fixed.iter().map(|(name, value)| format!("{name} {value}"));
+        match fixed.collect::<Vec<_>>() {
+            _ if self.is_by_name() => format!("{title} (by its tool name)"),
+            none if none.is_empty() => title.to_owned(),
+            fixed => format!("{title} ({})", fixed.join(", ")),
+        }
+    }
+
+    fn is_by_name(&self) -> bool {
+        self.route.path == BY_NAME
+    }
+
+    fn has_body(&self) -> bool {
+        matches!(self.route.method, Method::Post | Method::Put) && !self.body_fields().is_empty()
+    }
+
+    /// Fields that the address says, in its path or by what the route fixes.
+    fn addressed(&self) -> Vec<&str> {
+        let path = places(self.route.path).filter(|_| !self.is_by_name());
+        path.chain(self.route.fixed.iter().map(|(name, _)| *name)).collect()
+    }
+
+    fn parameters(&self) -> Vec<Value> {
+        let in_path = places(self.route.path).filter(|_| !self.is_by_name());
+        let in_path = in_path.map(|name| self.parameter(name, "path", true));
+        let required = names(&self.entry.input["required"]);
+        let in_query = properties(&self.entry.input).into_iter().filter(|(name, _)| {
+            self.route.method == Method::Get
+                && !self.addressed().contains(&name.as_str())
+                && name != self.entry.spec.access.argument()
+        });
+        let in_query = in_query.map(|(name, _)| self.parameter(&name, "query", required.contains(&name)));
+        in_path.chain(in_query).collect()
+    }
+
+    fn parameter(&self, name: &str, place: &str, is_required: bool) -> Value {
+        let mut schema = self.entry.input["properties"][name].clone();
+        let about = schema.as_object_mut().and_then(|schema| schema.shift_remove("description"));
+        let about = about.unwrap_or_default();
+        json!({ "name": name, "in": place, "required": is_required, "description": about, "schema": schema })
+    }
+
+    fn body_fields(&self) -> Map<String, Value> {
+        let mut fields = properties(&self.entry.input);
+        self.addressed().into_iter().for_each(|name| _ = fields.shift_remove(name));
+        fields
+    }
+
+    /// The tool's whole input is a component; a route that takes a part of it has that part inline.
+    fn request_body(&self) -> Value {
+        let schema = match self.is_by_name() || (self.addressed().is_empty() && is_everywhere(self.entry)) {
+            true => json!({ "$ref": format!("#/components/schemas/{}", input_name(self.entry)) }),
+            false => body(self.entry, &self.addressed()),
+        };
+        let required = names(&body(self.entry, &self.addressed())["required"]);
+        json!({ "required": !required.is_empty(), "content": { "application/json": { "schema": schema } } })
+    }
+
+    fn responses(&self) -> Value {
+        let mut responses = Map::new();
+        let mut succeeds = |status: u16, about: &str| {
+            let schema = json!({ "$ref": format!("#/components/schemas/{}", answer_name(self.entry)) });
+            let answer =
+                json!({ "description": about, "content": { "application/json": { "schema": schema } } });
+            responses.insert(status.to_string(), answer);
+        };
+        match self.route.success {
+            201 => {
+                succeeds(200, "The answer of an earlier call with the same key, again.");
+                succeeds(201, "Done.");
+            }
+            other => succeeds(other, "Done."),
+        }
+        for status in self.refusals() {
+            responses.insert(status.to_string(), refusals::reference(status));
+        }
+        responses.into()
+    }
+
+    fn refusals(&self) -> impl Iterator<Item = u16> {
+        let writes = !self.entry.spec.hints.read_only;
+        let has_body = matches!(self.route.method, Method::Post | Method::Put);
+        let may = move |status: &u16| match status {
+            409 => writes,
+            413 | 415 => has_body,
+            _ => true,
+        };
+        refusals::STATUSES.into_iter().filter(may)
+    }
+}
+
+/// `MailboxSendInput` for `mailbox_send`.
+pub(super) fn input_name(entry: &Entry) -> String {
+    format!("{}Input", camel(entry.spec.name))
+}
+
+/// `MailboxSendAnswer` for `mailbox_send`.
+pub(super) fn answer_name(entry: &Entry) -> String {
+    format!("{}Answer", camel(entry.spec.name))
+}
+
+/// The schema of a body: the input without the fields that the address says. A credential may come by header,
+/// so it is never required here.
+pub(super) fn body(entry: &Entry, addressed: &[&str]) -> Value {
+    let mut schema = entry.input.clone();
+    let is_elsewhere = |name: &str| addressed.contains(&name);
+    if let Some(Value::Object(properties)) = schema.get_mut("properties") {
+        properties.retain(|name, _| !is_elsewhere(name));
+    }
+    let mut required = names(&schema["required"]);
+    required.retain(|name| !is_elsewhere(name) && name != entry.spec.access.argument());
+    if let Some(object) = schema.as_object_mut() {
+        object.shift_remove("required");
+        if !required.is_empty() {
+            object.insert("required".into(), required.into());
+        }
+    }
+    schema
+}
+
+fn is_everywhere(entry: &Entry) -> bool {
+    entry.spec.reach == Reach::Everywhere
+}
+
+fn security(access: Access) -> Value {
+    match access {
+        Access::Anyone => json!([{}, { "ownerKey": [] }]),
+        Access::Agent => json!([{ "agentKey": [] }, { "agentKeyHeader": [] }]),
+        Access::Owner => json!([{ "ownerKey": [] }]),
+    }
+}
+
+/// The names in braces.
+fn places(path: &str) -> impl Iterator<Item = &str> {
+    path.split('/').filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}'))
+}
+
+fn properties(input: &Value) -> Map<String, Value> {
+    input["properties"].as_object().cloned().unwrap_or_default()
+}
+
+fn names(list: &Value) -> Vec<String> {
+    list.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+fn camel(name: &str) -> String {
+    let upper = |word: &str| {
+        let mut letters = word.chars();
+        letters.next().map(|first| first.to_ascii_uppercase()).into_iter().chain(letters).collect::<String>()
+    };
+    name.split('_').map(upper).collect()
+}

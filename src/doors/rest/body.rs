@@ -1,0 +1,78 @@
+//! Arguments in the body of a request: one JSON object.
+
+use axum::body::Body;
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, StatusCode};
+use serde_json::{Map, Value};
+
+use super::problem::Refused;
+use crate::call::Error;
+use crate::call::json::{self, ARGUMENTS_DEPTH};
+use crate::doors::front::{BODY_DEADLINE, BodyRefused, read_body};
+use crate::doors::refusal::Refusal;
+
+/// Reads the body into arguments; an empty one holds none.
+///
+/// # Errors
+/// 413 over `limit` bytes, 408 when it does not arrive, 415 unless it is declared `application/json`, 400 for
+/// what is no JSON, `validation_error` for JSON that a lenient reader would understand in its own way.
+pub(super) async fn arguments(
+    headers: &HeaderMap,
+    body: Body,
+    limit: usize,
+) -> Result<Map<String, Value>, Refused> {
+    let bytes = read_body(body, limit, BODY_DEADLINE).await.map_err(|refused| not_read(refused, limit))?;
+    if bytes.is_empty() {
+        return Ok(Map::new());
+    }
+    if !is_json(headers) {
+        let message = "Send the arguments as one JSON object, with Content-Type: application/json.";
+        return Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media", message).into());
+    }
+    match json::parse(&bytes, ARGUMENTS_DEPTH).map_err(not_taken)? {
+        Value::Object(arguments) => Ok(arguments),
+        _ => Err(not_taken(json::Refused::NotAnObject).into()),
+    }
+}
+
+/// For routes whose arguments stand elsewhere.
+///
+/// # Errors
+/// `validation_error` for a body that is not empty: ignoring it would answer another question.
+pub(super) async fn refuse(body: Body) -> Result<(), Refused> {
+    match read_body(body, 0, BODY_DEADLINE).await {
+        Ok(_) => Ok(()),
+        Err(BodyRefused::TooLarge) => {
+            Err(Error::invalid("body", "must be empty: this route takes its arguments in the URL").into())
+        }
+        Err(refused) => Err(refused.refusal().into()),
+    }
+}
+
+fn not_read(refused: BodyRefused, limit: usize) -> Refused {
+    match refused {
+        BodyRefused::TooLarge => Error::PayloadTooLarge { limit }.into(),
+        BodyRefused::TooSlow | BodyRefused::Broken => refused.refusal().into(),
+    }
+}
+
+/// `application/json`, with whatever parameters, and nothing else beside it.
+fn is_json(headers: &HeaderMap) -> bool {
+    let mut kinds = headers.get_all(CONTENT_TYPE).iter();
+    let (Some(kind), None) = (kinds.next(), kinds.next()) else { return false };
+    let essence = kind.to_str().unwrap_or_default().split(';').next().unwrap_or_default();
+    essence.trim().eq_ignore_ascii_case("application/json")
+}
+
+fn not_taken(refused: json::Refused) -> Error {
+    let (path, problem) = match refused {
+        json::Refused::Broken(fault) => return Error::Malformed(fault),
+        json::Refused::Duplicate { path } => (path, "is given twice"),
+        json::Refused::Nul { path } => (path, "must not hold a NUL character"),
+        json::Refused::TooDeep { path } => (path, "is nested too deeply"),
+        json::Refused::Reserved { path } => (path, "is a reserved name"),
+        json::Refused::NotAnObject => (String::new(), "must be one JSON object"),
+    };
+    let field = if path.is_empty() { "arguments".to_owned() } else { path };
+    Error::invalid(field, problem)
+}

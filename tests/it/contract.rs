@@ -1,0 +1,76 @@
+//! What is published about the tools is what was agreed on.
+
+use serde_json::{Map, Value, json};
+use waypost::call::{Entry, Reach};
+
+/// Agreed on and not built yet. This list may only shrink.
+const LATER: [&str; 4] = ["mailbox_stream", "webhook_register", "webhook_verify", "webhook_delete"];
+
+#[test]
+fn input_schemas_and_annotations_equal_the_published_contract() {
+    let published = contract();
+    let registry = waypost::registry();
+    let everywhere = registry.entries().filter(|entry| entry.spec.reach == Reach::Everywhere);
+    let mut known = Vec::new();
+    for entry in everywhere {
+        let name = entry.spec.name;
+        let agreed = published.get(name).unwrap_or_else(|| panic!("{name} is not in the contract"));
+        assert_eq!(without_descriptions(&entry.input), agreed["inputSchema"], "input of {name}");
+        assert_eq!(annotations(entry), agreed["annotations"], "annotations of {name}");
+        assert_eq!(entry.toolset, agreed["toolset"], "toolset of {name}");
+        known.push(name);
+    }
+    let missing = published.iter().filter(|(_, tool)| tool["toolset"] == "mailbox");
+    let missing =
+        missing.filter(|(name, _)| !known.contains(&name.as_str()) && !LATER.contains(&name.as_str()));
+    assert_eq!(missing.map(|(name, _)| name).collect::<Vec<_>>(), Vec::<&String>::new());
+}
+
+#[test]
+fn every_tool_field_and_answer_is_described_for_agents() {
+    for entry in waypost::registry().entries() {
+        let name = entry.spec.name;
+        assert!(!entry.description.is_empty(), "{name}");
+        let properties = entry.input["properties"].as_object().unwrap();
+        for (field, schema) in properties {
+            assert!(schema["description"].is_string(), "{field} of {name}");
+        }
+        assert!(entry.answer["description"].is_string(), "the answer of {name}");
+    }
+}
+
+fn contract() -> Map<String, Value> {
+    let text = include_str!("../data/tools.json");
+    serde_json::from_str(text).unwrap()
+}
+
+fn annotations(entry: &Entry) -> Value {
+    let hints = entry.spec.hints;
+    json!({
+        "readOnlyHint": hints.read_only,
+        "destructiveHint": hints.destructive,
+        "idempotentHint": hints.idempotent,
+        "openWorldHint": hints.open_world,
+    })
+}
+
+/// Descriptions are for agents to read; a property that is called `description` stays.
+fn without_descriptions(schema: &Value) -> Value {
+    match schema {
+        Value::Object(object) => {
+            let kept = object.iter().filter(|(name, _)| *name != "description");
+            kept.map(|(name, inner)| match (name.as_str(), inner) {
+                ("properties", Value::Object(properties)) => {
+                    let inner =
+                        properties.iter().map(|(name, schema)| (name.clone(), without_descriptions(schema)));
+                    (name.clone(), Value::Object(inner.collect()))
+                }
+                _ => (name.clone(), without_descriptions(inner)),
+            })
+            .collect::<Map<_, _>>()
+            .into()
+        }
+        Value::Array(items) => items.iter().map(without_descriptions).collect(),
+        other => other.clone(),
+    }
+}
