@@ -6,3 +6,4 @@ mod front;
 mod house;
 mod private_cluster;
 mod rest;
+mod walks;

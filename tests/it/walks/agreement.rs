@@ -20,7 +20,8 @@ async fn every_door_answers_with_the_published_structure() {
             let caller = grounds.caller().await;
             let arguments = sample::for_way(sample::arguments(entry, &caller, &others), fixed);
             let reply = grounds.call(&caller, entry, way, arguments).await;
-            let answer = reply.answer(way).unwrap_or_else(|| panic!("{} by {way}: {reply:?}", entry.spec.name));
+            let answer =
+                reply.answer(way).unwrap_or_else(|| panic!("{} by {way}: {reply:?}", entry.spec.name));
             check_success(entry, way, &reply, &answer, &published);
             answer
         };
@@ -41,12 +42,17 @@ fn check_success(entry: &Entry, way: Way, reply: &Reply, answer: &Value, publish
         return;
     }
     let context = format!("{} by {way}", entry.spec.name);
-    json_schema::validate(&entry.answer, answer).unwrap_or_else(|fault| panic!("{context}: {fault}: {answer}"));
+    json_schema::validate(&entry.answer, answer)
+        .unwrap_or_else(|fault| panic!("{context}: {fault}: {answer}"));
     if way.is_mcp() {
         let schema = &published[entry.spec.name];
         json_schema::validate(schema, answer).unwrap_or_else(|fault| panic!("{context}: {fault}: {answer}"));
         let text = reply.json()["result"]["content"][0]["text"].as_str().map(str::to_owned).unwrap();
-        assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), *answer, "{context}: text and structure differ");
+        assert_eq!(
+            serde_json::from_str::<Value>(&text).unwrap(),
+            *answer,
+            "{context}: text and structure differ"
+        );
     }
 }
 
@@ -83,10 +89,7 @@ async fn every_door_refuses_with_the_same_words() {
 
 /// Calls that a tool must refuse: without a key, with a field it does not have, without one it needs, with names
 /// of nothing.
-async fn refused(
-    grounds: &Grounds,
-    entry: &Arc<Entry>,
-) -> Vec<(String, Option<Sent>, Map<String, Value>)> {
+async fn refused(grounds: &Grounds, entry: &Arc<Entry>) -> Vec<(String, Option<Sent>, Map<String, Value>)> {
     let caller = grounds.caller().await;
     let others = sample::accepted(grounds, entry).await;
     let good = sample::arguments(entry, &caller, &others);
@@ -137,7 +140,8 @@ async fn published(grounds: &Grounds) -> HashMap<String, Value> {
         .map(|tool| (tool["name"].as_str().unwrap().to_owned(), tool["outputSchema"].clone()))
         .collect();
     for entry in grounds.registry.entries().filter(|entry| entry.spec.reach == Reach::Everywhere) {
-        let schema = schemas.get(entry.spec.name).unwrap_or_else(|| panic!("{} is not listed", entry.spec.name));
+        let schema =
+            schemas.get(entry.spec.name).unwrap_or_else(|| panic!("{} is not listed", entry.spec.name));
         assert_eq!(schema["type"], "object", "{}", entry.spec.name);
         // A schema that takes anything would prove nothing.
         assert!(json_schema::validate(schema, &json!({ "no": uuid() })).is_err(), "{}", entry.spec.name);

@@ -51,6 +51,12 @@ impl Way {
         let Way::Route(route) = self else { return Vec::new() };
         route.path.split('{').skip(1).filter_map(|rest| Some(rest.split_once('}')?.0)).collect()
     }
+
+    /// The names that the address speaks for: those in the path and those the route fixes.
+    pub fn address_names(self) -> Vec<&'static str> {
+        let Way::Route(route) = self else { return Vec::new() };
+        self.path_names().into_iter().chain(route.fixed.iter().map(|(name, _)| *name)).collect()
+    }
 }
 
 /// A key and how it is sent.
@@ -76,7 +82,9 @@ pub fn request(
         arguments.insert(access.argument().into(), key.clone().into());
     }
     let request = match way {
-        Way::Mcp | Way::McpLegacy => mcp(http, root, entry.spec.name, way, &Value::Object(arguments).to_string()),
+        Way::Mcp | Way::McpLegacy => {
+            mcp(http, root, entry.spec.name, way, &Value::Object(arguments).to_string())
+        }
         Way::ByName => {
             http.post(format!("{root}/api/v1/tools/{}", entry.spec.name)).json(&Value::Object(arguments))
         }
@@ -154,14 +162,29 @@ fn mcp_body(tool: &str, way: Way, arguments: &str) -> String {
     )
 }
 
-fn at_route(http: &reqwest::Client, root: &str, route: Route, arguments: Map<String, Value>) -> RequestBuilder {
+fn at_route(
+    http: &reqwest::Client,
+    root: &str,
+    route: Route,
+    arguments: Map<String, Value>,
+) -> RequestBuilder {
     let (path, rest) = fill(route, arguments);
-    let request = http.request(method(route.method), format!("{root}{path}"));
+    let url = format!("{root}{path}");
     match route.method {
-        Method::Get => request.query(&rest.iter().map(|(name, value)| (name, plain(value))).collect::<Vec<_>>()),
-        Method::Delete => request,
-        Method::Post | Method::Put => request.json(&Value::Object(rest)),
+        Method::Get => {
+            let pairs = rest.iter().map(|(name, value)| format!("{name}={}", escape(&plain(value))));
+            http.get(with_query(&url, &pairs.collect::<Vec<_>>().join("&")))
+        }
+        Method::Delete => http.delete(url),
+        Method::Post => http.post(url).json(&Value::Object(rest)),
+        Method::Put => http.put(url).json(&Value::Object(rest)),
     }
+}
+
+/// The URL with more in its query.
+pub fn with_query(url: &str, query: &str) -> String {
+    let joint = if url.contains('?') { '&' } else { '?' };
+    if query.is_empty() { url.to_owned() } else { format!("{url}{joint}{query}") }
 }
 
 /// The path with its places filled, and the arguments that stand elsewhere. What the route fixes is left out.
@@ -231,7 +254,8 @@ pub async fn read(answer: reqwest::Response) -> Reply {
         .collect();
     headers.sort();
     let status = answer.status().as_u16();
-    let is_stream = headers.iter().any(|(name, value)| name == "content-type" && value.starts_with("text/event-stream"));
+    let is_stream =
+        headers.iter().any(|(name, value)| name == "content-type" && value.starts_with("text/event-stream"));
     let text = if is_stream { String::new() } else { answer.text().await.unwrap() };
     Reply { status, headers, text }
 }
@@ -247,7 +271,8 @@ impl Reply {
 
     /// A stream that was opened, which the walks do not follow.
     pub fn is_stream(&self) -> bool {
-        self.status == 200 && self.header("content-type").is_some_and(|kind| kind.starts_with("text/event-stream"))
+        self.status == 200
+            && self.header("content-type").is_some_and(|kind| kind.starts_with("text/event-stream"))
     }
 
     /// The answer, when the tool succeeded.

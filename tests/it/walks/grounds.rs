@@ -27,7 +27,7 @@ pub struct Grounds {
 /// Somebody with an agent, a peer that wrote to it, and a spare key.
 #[derive(Debug, Clone)]
 pub struct Caller {
-    pub org: &'static str,
+    pub org: String,
     pub agent_id: String,
     pub api_key: String,
     pub owner_key: String,
@@ -43,13 +43,17 @@ impl Grounds {
     /// Both organizations, with mail in the foreign one.
     pub async fn open() -> Grounds {
         let house = House::open().await;
-        for slug in [OURS, THEIRS] {
-            let create = OrgChore::Create { slug: slug.into(), registration: Registration::Open };
-            operator::run(house.options.clone(), Chore::Org(create)).await.unwrap();
-        }
         let grounds = Grounds { house, registry: waypost::registry(), callers: AtomicUsize::new(0) };
+        grounds.found(OURS).await;
+        grounds.found(THEIRS).await;
         grounds.furnish_theirs().await;
         grounds
+    }
+
+    /// Creates an organization.
+    pub async fn found(&self, slug: &str) {
+        let create = OrgChore::Create { slug: slug.into(), registration: Registration::Open };
+        operator::run(self.house.options.clone(), Chore::Org(create)).await.unwrap();
     }
 
     /// A row in as many tables of the foreign organization as its callers can reach.
@@ -79,7 +83,8 @@ impl Grounds {
         self.caller_in(OURS).await
     }
 
-    async fn caller_in(&self, org: &'static str) -> Caller {
+    /// A fresh caller of that organization.
+    pub async fn caller_in(&self, org: &str) -> Caller {
         let number = self.callers.fetch_add(1, Ordering::Relaxed);
         let post = async |path: &str, key: Option<&str>, body: Value| {
             let answer = self.house.post(0, &format!("/o/{org}/api/v1/{path}"), key, &body).await;
@@ -90,14 +95,15 @@ impl Grounds {
         let agent = post("onboard", None, new(format!("{org} agent {number}"))).await;
         let peer = post("onboard", None, new(format!("{org} peer {number}"))).await;
         let text = |value: &Value| value.as_str().unwrap().to_owned();
-        let letter = json!({ "recipient_agent_id": agent["agent_id"], "body": "hello", "ack_requested": true });
+        let letter =
+            json!({ "recipient_agent_id": agent["agent_id"], "body": "hello", "ack_requested": true });
         let sent = post("mailbox/messages", Some(&text(&peer["api_key"])), letter).await;
         let owner_key = text(&agent["owner_key"]);
         let keys = format!("{}/api/v1/agents/{}/keys", self.root(org), text(&agent["agent_id"]));
         let request = self.house.http().post(keys).header("x-owner-key", &owner_key);
         let spare = self.house.send(request, None).await.body;
         Caller {
-            org,
+            org: org.to_owned(),
             agent_id: text(&agent["agent_id"]),
             api_key: text(&agent["api_key"]),
             owner_key,
@@ -109,8 +115,14 @@ impl Grounds {
     }
 
     /// Calls a tool as that caller, its key in a header.
-    pub async fn call(&self, caller: &Caller, entry: &Arc<Entry>, way: Way, arguments: Map<String, Value>) -> Reply {
-        self.call_with(&self.root(caller.org), &caller.sent(entry), entry, way, arguments).await
+    pub async fn call(
+        &self,
+        caller: &Caller,
+        entry: &Arc<Entry>,
+        way: Way,
+        arguments: Map<String, Value>,
+    ) -> Reply {
+        self.call_with(&self.root(&caller.org), &caller.sent(entry), entry, way, arguments).await
     }
 
     /// Calls a tool with whatever credential.

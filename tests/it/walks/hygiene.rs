@@ -17,10 +17,11 @@ async fn whatever_is_sent_as_json_is_taken_or_refused_and_never_echoed() {
     for entry in grounds.registry.entries() {
         let others = sample::accepted(&grounds, entry).await;
         for way in ways(entry).into_iter().filter(|way| way.takes_json()) {
-            let mut bench = Bench { grounds: &grounds, entry, way, others: &others, caller: grounds.caller().await };
+            let mut bench =
+                Bench { grounds: &grounds, entry, way, others: &others, caller: grounds.caller().await };
             let good = sample::arguments(entry, &bench.caller, &others);
             // Probes speak of this caller's things, so those that may be taken come last, each on a fresh caller.
-            let probes = malformed::probes(entry, &good, &way.path_names());
+            let probes = malformed::probes(entry, &good, &way.address_names());
             let (either, refused): (Vec<Probe>, Vec<Probe>) =
                 probes.into_iter().partition(|probe| probe.fate == Fate::Either);
             let before = grounds.digest().await;
@@ -28,7 +29,12 @@ async fn whatever_is_sent_as_json_is_taken_or_refused_and_never_echoed() {
                 bench.must_refuse(probe).await;
             }
             bench.must_refuse_by_headers(&good).await;
-            assert_eq!(grounds.digest().await, before, "{} by {way} stored something it refused", entry.spec.name);
+            assert_eq!(
+                grounds.digest().await,
+                before,
+                "{} by {way} stored something it refused",
+                entry.spec.name
+            );
             for probe in &either {
                 bench.may_take(probe).await;
             }
@@ -61,7 +67,9 @@ impl Bench<'_> {
             Fate::Unread if self.way.is_mcp() => {
                 assert_eq!(reply.json()["error"]["code"], -32700, "{context}: {reply:?}");
             }
-            Fate::Unread => assert_eq!((reply.status, code), (400, "malformed_request"), "{context}: {reply:?}"),
+            Fate::Unread => {
+                assert_eq!((reply.status, code), (400, "malformed_request"), "{context}: {reply:?}")
+            }
             Fate::Suggested => {
                 assert_eq!(code, "unknown_field", "{context}: {reply:?}");
                 let suggestion = members["suggestion"].as_str().unwrap();
@@ -90,11 +98,13 @@ impl Bench<'_> {
     /// The right bytes, declared as something else.
     async fn must_refuse_by_headers(&self, good: &Map<String, Value>) {
         let mut good = good.clone();
-        good.retain(|name, _| !self.way.path_names().contains(&name.as_str()));
+        good.retain(|name, _| !self.way.address_names().contains(&name.as_str()));
         let body = Value::Object(good).to_string();
-        for (name, value) in
-            [("content-type", "text/plain"), ("content-type", "application/x-www-form-urlencoded"), ("content-encoding", "gzip")]
-        {
+        for (name, value) in [
+            ("content-type", "text/plain"),
+            ("content-type", "application/x-www-form-urlencoded"),
+            ("content-encoding", "gzip"),
+        ] {
             let mut request = self.request(body.as_bytes()).build().unwrap();
             request.headers_mut().insert(name, value.parse().unwrap());
             let answer = self.grounds.house.http().execute(request).await.unwrap();
@@ -112,7 +122,7 @@ impl Bench<'_> {
 
     fn request(&self, body: &[u8]) -> reqwest::RequestBuilder {
         let path_arguments = sample::arguments(self.entry, &self.caller, self.others);
-        let root = self.grounds.root(self.caller.org);
+        let root = self.grounds.root(&self.caller.org);
         let (http, key) = (self.grounds.house.http(), self.caller.sent(self.entry));
         doors::raw_request(http, &root, self.entry, self.way, &key, &path_arguments, body)
     }
@@ -140,10 +150,13 @@ async fn whatever_stands_in_an_address_is_taken_or_refused_and_never_echoed() {
                 sample::properties(entry).into_iter().map(|(name, _)| name).collect()
             };
             for name in names {
-                for value in ["null", "\0", CANARY, "9007199254740993", "1e400", "-1", &CANARY.repeat(1_100)] {
+                for value in ["null", "\0", CANARY, "9007199254740993", "1e400", "-1", &CANARY.repeat(1_100)]
+                {
                     let mut arguments = good.clone();
                     arguments.insert(name.into(), json!(value));
-                    bench.address(arguments, &format!("{name} = {:.20}", value.escape_debug().to_string())).await;
+                    bench
+                        .address(arguments, &format!("{name} = {:.20}", value.escape_debug().to_string()))
+                        .await;
                     sent += 1;
                 }
             }
@@ -174,14 +187,13 @@ async fn a_query_is_readable_and_says_nothing_twice_or_it_is_refused() {
         for way in ways(entry).into_iter().filter(|way| !way.is_mcp()) {
             let caller = grounds.caller().await;
             let good = sample::arguments(entry, &caller, &others);
-            let root = grounds.root(caller.org);
+            let root = grounds.root(&caller.org);
             let before = grounds.digest().await;
             for query in ["x=1", "since=0&since=0", "x=%FF", "%00=1", &format!("a={CANARY}")] {
                 let http = grounds.house.http();
                 let request = doors::request(http, &root, entry, way, &caller.sent(entry), good.clone());
                 let mut request = request.build().unwrap();
-                let joined = request.url().query().map_or(query.to_owned(), |own| format!("{own}&{query}"));
-                request.url_mut().set_query(Some(&joined));
+                *request.url_mut() = doors::with_query(request.url().as_str(), query).parse().unwrap();
                 let reply = doors::read(http.execute(request).await.unwrap()).await;
                 let context = format!("{} by {way}: ?{query}", entry.spec.name);
                 assert!(reply.answer(way).is_none(), "{context}: {reply:?}");

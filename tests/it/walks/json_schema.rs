@@ -25,12 +25,20 @@ fn at(place: &str, schema: &Value, value: &Value) -> Result<(), String> {
             "oneOf" => fitting(place, wanted, value) == 1,
             "format" => value.as_str().is_none_or(|text| has_format(wanted, text)),
             "required" => value.as_object().is_none_or(|object| {
-                wanted.as_array().into_iter().flatten().all(|name| object.contains_key(name.as_str().unwrap()))
+                wanted
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .all(|name| object.contains_key(name.as_str().unwrap()))
             }),
             "minimum" => value.as_f64().is_none_or(|number| number >= wanted.as_f64().unwrap()),
             "maximum" => value.as_f64().is_none_or(|number| number <= wanted.as_f64().unwrap()),
-            "minLength" => value.as_str().is_none_or(|text| text.chars().count() as u64 >= wanted.as_u64().unwrap()),
-            "maxLength" => value.as_str().is_none_or(|text| text.chars().count() as u64 <= wanted.as_u64().unwrap()),
+            "minLength" => {
+                value.as_str().is_none_or(|text| text.chars().count() as u64 >= wanted.as_u64().unwrap())
+            }
+            "maxLength" => {
+                value.as_str().is_none_or(|text| text.chars().count() as u64 <= wanted.as_u64().unwrap())
+            }
             "pattern" => {
                 let pattern = regex::Regex::new(wanted.as_str().unwrap()).unwrap();
                 value.as_str().is_none_or(|text| pattern.is_match(text))

@@ -31,13 +31,13 @@ pub enum Fate {
 const INVALID: Fate = Fate::Refused(&["validation_error"]);
 const INVALID_OR_UNKNOWN: Fate = Fate::Refused(&["validation_error", "unknown_field"]);
 
-/// All of them, around arguments that would be taken. `in_path` are not sent in the body.
-pub fn probes(entry: &Entry, good: &Map<String, Value>, in_path: &[&str]) -> Vec<Probe> {
+/// All of them, around arguments that would be taken. What stands `by_address` is not sent.
+pub fn probes(entry: &Entry, good: &Map<String, Value>, by_address: &[&str]) -> Vec<Probe> {
     let mut good = good.clone();
-    good.retain(|name, _| !in_path.contains(&name.as_str()));
+    good.retain(|name, _| !by_address.contains(&name.as_str()));
     let mut probes = whole(entry, &good);
     for (name, schema) in sample::properties(entry) {
-        if !in_path.contains(&name) {
+        if !by_address.contains(&name) {
             probes.extend(of_property(&good, name, schema));
         }
     }
@@ -60,12 +60,20 @@ fn whole(entry: &Entry, good: &Map<String, Value>) -> Vec<Probe> {
         ("a name given twice inside", with(r#""x":[{"y":1,"y":2}]"#), INVALID_OR_UNKNOWN),
         // The arguments are the first level.
         ("depth 33", nested(32), INVALID_OR_UNKNOWN),
-        ("depth 10000", nested(10_000), Fate::Refused(&["validation_error", "unknown_field", "malformed_request", "json_rpc"])),
+        (
+            "depth 10000",
+            nested(10_000),
+            Fate::Refused(&["validation_error", "unknown_field", "malformed_request", "json_rpc"]),
+        ),
         ("a lone surrogate", with(&format!(r#""x":"{CANARY}\ud800""#)), Fate::Unread),
         ("a lone surrogate in a name", with(r#""\udc00":1"#), Fate::Unread),
         ("bad UTF-8", [with(r#""x":"#).as_slice(), b"\"\xff\""].concat(), Fate::Unread),
         ("half an object", format!(r#"{{"{CANARY}":"#).into_bytes(), Fate::Unread),
-        ("a number beyond all numbers", with(r#""x":1e400"#), Fate::Refused(&["malformed_request", "json_rpc", "unknown_field"])),
+        (
+            "a number beyond all numbers",
+            with(r#""x":1e400"#),
+            Fate::Refused(&["malformed_request", "json_rpc", "unknown_field"]),
+        ),
         ("a list", format!(r#"["{CANARY}"]"#).into_bytes(), Fate::Refused(&["validation_error", "json_rpc"])),
         ("a text", format!(r#""{CANARY}""#).into_bytes(), Fate::Refused(&["validation_error", "json_rpc"])),
         ("too many bytes", padded(good, entry.body_limit + 44 * 1024), Fate::Refused(&["payload_too_large"])),
@@ -79,12 +87,20 @@ fn of_property(good: &Map<String, Value>, name: &str, schema: &Value) -> Vec<Pro
     let probe = |what: &str, value: Value, fate: Fate| {
         let mut arguments = good.clone();
         arguments.insert(name.into(), value);
-        Probe { what: format!("{name}: {what}"), body: Value::Object(arguments).to_string().into_bytes(), fate }
+        Probe {
+            what: format!("{name}: {what}"),
+            body: Value::Object(arguments).to_string().into_bytes(),
+            fate,
+        }
     };
     let raw = |what: &str, text: &str, fate: Fate| {
         let mut without = good.clone();
         without.shift_remove(name);
-        Probe { what: format!("{name}: {what}"), body: beside(&without, &format!(r#""{name}":{text}"#)), fate }
+        Probe {
+            what: format!("{name}: {what}"),
+            body: beside(&without, &format!(r#""{name}":{text}"#)),
+            fate,
+        }
     };
     let kind = schema["type"].as_str().unwrap_or("any");
     let is_uuid = schema["format"] == "uuid";
@@ -94,9 +110,17 @@ fn of_property(good: &Map<String, Value>, name: &str, schema: &Value) -> Vec<Pro
         probe("the text null", text_of(kind, "null"), if kind == "string" { for_ids } else { Fate::Either }),
         probe("an empty text", text_of(kind, ""), if kind == "string" { for_ids } else { Fate::Either }),
         raw("2^53+1", "9007199254740993", Fate::Either),
-        raw("beyond all numbers", "1e400", Fate::Refused(&["malformed_request", "json_rpc", "validation_error"])),
+        raw(
+            "beyond all numbers",
+            "1e400",
+            Fate::Refused(&["malformed_request", "json_rpc", "validation_error"]),
+        ),
         // A near miss of a name is answered with a name that exists.
-        Probe { what: format!("{name}z"), body: beside(good, &format!(r#""{name}z":"{CANARY}""#)), fate: Fate::Suggested },
+        Probe {
+            what: format!("{name}z"),
+            body: beside(good, &format!(r#""{name}z":"{CANARY}""#)),
+            fate: Fate::Suggested,
+        },
     ];
     for wrong in wrong_types(kind) {
         probes.push(probe("of another type", wrong, INVALID));

@@ -34,9 +34,10 @@ pub async fn accepted(grounds: &Grounds, entry: &Arc<Entry>) -> Vec<String> {
     let optional: Vec<&str> =
         properties(entry).iter().map(|(name, _)| *name).filter(|name| !is_required(entry, name)).collect();
     let alone = optional.iter().map(|name| vec![*name]);
-    let pairs = optional.iter().enumerate().flat_map(|(place, first)| {
-        optional[place + 1..].iter().map(move |second| vec![*first, *second])
-    });
+    let pairs = optional
+        .iter()
+        .enumerate()
+        .flat_map(|(place, first)| optional[place + 1..].iter().map(move |second| vec![*first, *second]));
     let way = ways(entry)[0];
     for names in std::iter::once(Vec::new()).chain(alone).chain(pairs) {
         let caller = grounds.caller().await;
@@ -103,7 +104,9 @@ fn plain(schema: &Value) -> Option<Value> {
             let required = schema["required"].as_array().cloned().unwrap_or_default();
             let members = required.iter().filter_map(Value::as_str);
             Value::Object(
-                members.map(|name| Some((name.to_owned(), plain(&schema["properties"][name])?))).collect::<Option<_>>()?,
+                members
+                    .map(|name| Some((name.to_owned(), plain(&schema["properties"][name])?)))
+                    .collect::<Option<_>>()?,
             )
         }
         _ => return None,
@@ -111,19 +114,26 @@ fn plain(schema: &Value) -> Option<Value> {
 }
 
 fn text(schema: &Value) -> Option<String> {
-    let guesses = ["sample", "1", "2030-01-31T12:00:00Z", "0192d3c4-5b6a-7c8d-9e0f-a1b2c3d4e5f6", "https://example.com/"];
-    let fits = |guess: &&str| {
+    let guesses = [
+        "sample",
+        "1",
+        "2030-01-31T12:00:00Z",
+        "0192d3c4-5b6a-7c8d-9e0f-a1b2c3d4e5f6",
+        "https://example.com/",
+    ];
+    let fits = |guess: &str| {
         let length = guess.chars().count() as u64;
         let long_enough = schema["minLength"].as_u64().is_none_or(|least| length >= least);
         let short_enough = schema["maxLength"].as_u64().is_none_or(|most| length <= most);
         let of_format = match schema["format"].as_str() {
-            Some("uuid") => *guess == guesses[3],
-            Some("date-time") => *guess == guesses[2],
-            Some("uri") => *guess == guesses[4],
+            Some("uuid") => guess == guesses[3],
+            Some("date-time") => guess == guesses[2],
+            Some("uri") => guess == guesses[4],
             _ => true,
         };
-        let matches = schema["pattern"].as_str().is_none_or(|it| regex::Regex::new(it).unwrap().is_match(guess));
+        let matches =
+            schema["pattern"].as_str().is_none_or(|it| regex::Regex::new(it).unwrap().is_match(guess));
         long_enough && short_enough && of_format && matches
     };
-    guesses.iter().find(fits).map(|guess| (*guess).to_owned())
+    guesses.into_iter().find(|guess| fits(guess)).map(str::to_owned)
 }

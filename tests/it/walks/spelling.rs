@@ -11,9 +11,13 @@ use super::json_schema;
 /// The kind after this one; the first for `None`. There is no catch-all arm: a new kind has to take its place
 /// in the row, which the test below walks to its end.
 fn next(kind: Option<&Error>) -> Option<Error> {
-    let Some(kind) = kind else { return Some(Error::invalid("limit", "must be a whole number from 1 to 100")) };
+    let Some(kind) = kind else {
+        return Some(Error::invalid("limit", "must be a whole number from 1 to 100"));
+    };
     Some(match kind {
-        Error::Invalid { .. } => Error::UnknownField { field: "bodi".into(), suggestion: Some("body".into()) },
+        Error::Invalid { .. } => {
+            Error::UnknownField { field: "bodi".into(), suggestion: Some("body".into()) }
+        }
         Error::UnknownField { suggestion: Some(_), .. } => {
             Error::UnknownField { field: "zzz".into(), suggestion: None }
         }
@@ -121,7 +125,8 @@ fn every_toolset_spells_every_kind_of_error() {
         for error in every_kind() {
             let (code, _, retry) = error.verdict();
             let failure = toolset.dialect.failure(&error);
-            json_schema::validate(&schema, &failure).unwrap_or_else(|fault| panic!("{code}: {fault}: {failure}"));
+            json_schema::validate(&schema, &failure)
+                .unwrap_or_else(|fault| panic!("{code}: {fault}: {failure}"));
             let members = Value::Object(toolset.dialect.members(&error));
             let message = members["message"].as_str().unwrap();
             assert!(message.ends_with(['.', '?']) || message.contains(" must "), "{code}: {message}");
