@@ -105,9 +105,11 @@ fn start_pod(database_url: &str, data_dir: PathBuf) -> (Child, String) {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut line = String::new();
-    BufReader::new(pod.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let host = line.trim().strip_prefix("listening on http://").expect("a pod says where it listens");
+    // Read to the end, since a pod that cannot say where its listeners are does not start.
+    let mut lines = BufReader::new(pod.stdout.take().unwrap()).lines();
+    let line = lines.next().unwrap().unwrap();
+    lines.next().unwrap().unwrap();
+    let host = line.strip_prefix("listening on http://").expect("a pod says where it listens");
     (pod, host.to_owned())
 }
 
