@@ -7,3 +7,4 @@ mod house;
 mod mcp;
 mod private_cluster;
 mod rest;
+mod walks;
