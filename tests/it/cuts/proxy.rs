@@ -199,6 +199,8 @@ fn judge(chunk: &[u8], plan: &Plan, shared: &Shared, is_from_pod: bool) -> Optio
     let mut state = shared.state.lock().unwrap();
     state.is_watched |= is_from_pod && contains(chunk, BEGIN);
     let how = if state.is_watched { plan.judge(chunk) } else { None };
+    // Who stays away breaks with everybody.
+    let how = if plan.with(|orders| orders.is_closed) { how.or(Some(How::CutBefore)) } else { how };
     state.is_hole |= matches!(how, Some(How::HoleBefore | How::HoleAfter));
     how
 }
