@@ -11,5 +11,6 @@ mod mcp;
 mod private_cluster;
 mod program;
 mod races;
+mod readme;
 mod rest;
 mod walks;
