@@ -62,6 +62,8 @@ pub struct Checked {
     consumer_recipe: &'static str,
 }
 
+/// Bytes kept for what a page holds beside its messages.
+const FRAME: usize = 1024;
 /// Seconds to leave after an empty answer that was not held.
 const IDLE_RETRY: u64 = 5;
 
@@ -144,6 +146,6 @@ async fn after(db: &mut PgConnection, caller: &Caller, since: i64, limit: i64) -
     .fetch_all(db)
     .await?;
     let mut messages = rows.iter().map(rows::message).collect::<sqlx::Result<Vec<_>>>()?;
-    messages.truncate(page::fitting(&messages)?);
+    messages.truncate(page::fitting(&messages, FRAME)?);
     Ok(messages)
 }
