@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use sqlx::{PgConnection, PgPool};
 use time::OffsetDateTime;
 use tokio::sync::mpsc::UnboundedSender;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -15,8 +15,9 @@ use super::caller::{NO_AGENT_KEY, NO_OWNER_KEY};
 use super::fingerprint::Fingerprint;
 use super::holds::Holds;
 use super::registry::{Command, Entry, Ran};
-use super::transaction::{Ended, Transaction};
+use super::transaction::{ATTEMPT, Borrowed, Ended, Transaction, silence};
 use super::{Access, Caller, Effect, Error, Result, Terms};
+use crate::postgres::pool::is_lost;
 use crate::telemetry;
 use crate::wakes::{News, Topic, Wakes};
 
@@ -173,33 +174,40 @@ impl Dispatch {
         task.await.unwrap_or_else(|died| Err(Error::internal(died)))
     }
 
-    /// Again when Postgres says that two calls collided or a commit surely did not happen.
+    /// Again when Postgres says that two calls collided, when a commit surely did not happen,
+    /// or when the connection was lost before it.
     async fn attempts(&self, job: &Job, held_for: Option<Duration>) -> Result<Ran> {
-        const MOST: usize = 4;
-        let mut attempt = 1;
+        let (mut collisions, mut losses) = (0, 0);
+        // Each attempt takes one dead connection out of the pool, and all of them may be dead.
+        let most_losses = self.pool.options().get_max_connections() + 1;
         loop {
             let outcome = match job.entry.spec.effect {
                 Effect::Reads => self.read(job, held_for).await,
                 Effect::Writes => self.write(job, held_for).await,
             };
             match outcome {
-                Err(Failed::Collided(_)) if attempt < MOST => attempt += 1,
-                Err(Failed::Collided(error) | Failed::For(error)) => return Err(error),
+                Err(Failed::Collided(_)) if collisions < MOST_COLLISIONS => collisions += 1,
+                Err(Failed::Lost(_)) if losses < most_losses => losses += 1,
+                Err(Failed::Collided(error) | Failed::Lost(error) | Failed::For(error)) => return Err(error),
                 Ok(ran) => return Ok(ran),
             }
         }
     }
 
     async fn read(&self, job: &Job, held_for: Option<Duration>) -> Result<Ran, Failed> {
-        let mut connection = self.pool.acquire().await.map_err(Error::from)?;
-        let mut call = self.open(job, &mut connection, held_for);
-        job.command.run(&mut call).await.map_err(Failed::before_any_effect)
+        let mut connection = Borrowed::from(&self.pool).await?;
+        let mut call = self.open(job, connection.db()?, held_for);
+        let ran = in_time(job.command.run(&mut call)).await;
+        if !matches!(ran, Err(Error::Unavailable { .. })) {
+            connection.release();
+        }
+        Ok(ran?)
     }
 
     async fn write(&self, job: &Job, held_for: Option<Duration>) -> Result<Ran, Failed> {
-        let mut transaction = Transaction::begin(&self.pool).await.map_err(Failed::before_any_effect)?;
+        let mut transaction = Transaction::begin(&self.pool).await?;
         let mut call = self.open(job, transaction.connection()?, held_for);
-        let ran = job.command.run(&mut call).await;
+        let ran = in_time(job.command.run(&mut call)).await;
         let news = call.news;
         let ran = match ran {
             Ok(ran) => ran,
@@ -249,40 +257,39 @@ struct Job {
     progress: Option<Progress>,
 }
 
+/// How often a call that collided is tried again.
+const MOST_COLLISIONS: usize = 3;
+
 /// How one attempt failed.
 enum Failed {
     /// Nothing was stored, and the same attempt may succeed now.
     Collided(Error),
+    /// The connection was lost before anything was stored.
+    Lost(Error),
     /// For good.
     For(Error),
 }
 
-impl Failed {
-    /// A connection that broke before anything was stored is no reason to fail: others stand.
-    fn before_any_effect(error: Error) -> Failed {
-        let is_broken = matches!(&error, Error::Unavailable { source, .. }
-            if matches!(source.downcast_ref(), Some(sqlx::Error::Io(_))));
-        match is_broken {
-            true => Failed::Collided(error),
-            false => error.into(),
-        }
-    }
-}
-
 impl From<Error> for Failed {
     fn from(error: Error) -> Failed {
-        match is_collision(&error) {
-            true => Failed::Collided(error),
-            false => Failed::For(error),
+        let Error::Unavailable { source, outcome_unknown: false } = &error else { return Failed::For(error) };
+        match source.downcast_ref() {
+            Some(cause) if is_collision(cause) => Failed::Collided(error),
+            Some(cause) if is_lost(cause) => Failed::Lost(error),
+            _ => Failed::For(error),
         }
     }
 }
 
 /// Serialization failures and deadlocks.
-fn is_collision(error: &Error) -> bool {
-    let Error::Unavailable { source, outcome_unknown: false } = error else { return false };
-    let Some(sqlx::Error::Database(refused)) = source.downcast_ref() else { return false };
-    matches!(refused.code().as_deref(), Some("40001" | "40P01"))
+fn is_collision(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(|refused| refused.code());
+    matches!(code.as_deref(), Some("40001" | "40P01"))
+}
+
+/// The work of one attempt. When nothing comes of it in time, the connection is a black hole.
+async fn in_time(work: impl Future<Output = Result<Ran>>) -> Result<Ran> {
+    timeout(ATTEMPT, work).await.unwrap_or_else(|_| Err(silence().into()))
 }
 
 fn admit(entry: &Entry, caller: &Caller) -> Result<()> {

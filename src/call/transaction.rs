@@ -3,17 +3,18 @@
 use std::time::Duration;
 
 use sqlx::pool::PoolConnection;
-use sqlx::{PgConnection, PgPool, Postgres, Row};
-use tokio::time::Instant;
+use sqlx::{Connection, PgConnection, PgPool, Postgres, Row};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::{Error, Result};
+use crate::postgres::pool::is_lost;
 
 /// An open transaction on a connection of the pool.
 ///
 /// Dropped without an end (a panic, say), it closes the connection: the next
 /// borrower can never inherit somebody's half-done work.
 pub struct Transaction {
-    connection: Option<PoolConnection<Postgres>>,
+    connection: Borrowed,
     /// Postgres' id of this transaction, to ask for its fate when a commit's answer is lost.
     xid: String,
 }
@@ -29,37 +30,45 @@ pub enum Ended {
     Unknown(sqlx::Error),
 }
 
+/// How long one attempt at a call's work may take. Postgres ends a statement that takes too
+/// long by itself and says so; who hears nothing even after this is not connected any more.
+pub(super) const ATTEMPT: Duration = Duration::from_secs(20);
+/// How long to wait for the answer to a statement of ours before the connection is given up.
+const ANSWER: Duration = Duration::from_secs(5);
 /// How long to look for the fate of a commit whose answer was lost.
 const LOOK_FOR: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// One look, connecting included.
+const LOOK: Duration = Duration::from_secs(1);
 
 impl Transaction {
     /// Borrows a connection and begins, in one round trip.
     pub async fn begin(pool: &PgPool) -> Result<Transaction> {
-        let mut connection = CloseOnDrop(Some(pool.acquire().await?));
-        let db = connection.0.as_mut().ok_or_else(|| Error::internal("no connection"))?;
-        let row = sqlx::raw_sql("begin; select pg_current_xact_id()::text").fetch_one(&mut **db).await?;
+        let mut connection = Borrowed::from(pool).await?;
+        let begin = sqlx::raw_sql("begin; select pg_current_xact_id()::text").fetch_one(connection.db()?);
+        let row = timeout(ANSWER, begin).await.unwrap_or(Err(silence()))?;
         let xid = row.try_get(0)?;
-        Ok(Transaction { connection: connection.0.take(), xid })
+        Ok(Transaction { connection, xid })
     }
 
     /// The connection, to run statements on.
     pub fn connection(&mut self) -> Result<&mut PgConnection> {
-        self.connection.as_deref_mut().ok_or_else(|| Error::internal("the transaction has ended"))
+        self.connection.db()
     }
 
-    /// Makes it durable. When the answer is lost, looks again and tells the truth.
+    /// Makes it durable. When the answer is lost, or does not come, looks again and tells
+    /// the truth.
     pub async fn commit(mut self, pool: &PgPool) -> Ended {
-        let mut connection = CloseOnDrop(self.connection.take());
-        let Some(db) = connection.0.as_mut() else { return Ended::Aborted(sqlx::Error::PoolClosed) };
-        match sqlx::raw_sql("commit").execute(&mut **db).await {
+        let Ok(db) = self.connection.db() else { return Ended::Aborted(sqlx::Error::PoolClosed) };
+        let answer = timeout(ANSWER, sqlx::raw_sql("commit").execute(db)).await;
+        match answer.unwrap_or(Err(silence())) {
             Ok(_) => {
-                drop(connection.0.take());
+                self.connection.release();
                 Ended::Committed
             }
             Err(error @ sqlx::Error::Database(_)) if !is_lost(&error) => Ended::Aborted(error),
             Err(error) => {
-                drop(connection);
+                drop(self.connection);
                 look_for_fate(pool, &self.xid, error).await
             }
         }
@@ -67,36 +76,38 @@ impl Transaction {
 
     /// Undoes it.
     pub async fn rollback(mut self) {
-        let mut connection = CloseOnDrop(self.connection.take());
-        if let Some(db) = connection.0.as_mut()
-            && sqlx::raw_sql("rollback").execute(&mut **db).await.is_ok()
-        {
-            drop(connection.0.take());
+        let Ok(db) = self.connection.db() else { return };
+        if let Ok(Ok(_)) = timeout(ANSWER, sqlx::raw_sql("rollback").execute(db)).await {
+            self.connection.release();
         }
     }
 }
 
-impl Drop for Transaction {
-    fn drop(&mut self) {
-        drop(CloseOnDrop(self.connection.take()));
+/// A connection of the pool, closed when this is dropped: it goes back only when its
+/// borrower says that it is as it was.
+pub(super) struct Borrowed(Option<PoolConnection<Postgres>>);
+
+impl Borrowed {
+    pub(super) async fn from(pool: &PgPool) -> Result<Borrowed> {
+        Ok(Borrowed(Some(pool.acquire().await?)))
+    }
+
+    pub(super) fn db(&mut self) -> Result<&mut PgConnection> {
+        self.0.as_deref_mut().ok_or_else(|| Error::internal("the connection was given back"))
+    }
+
+    /// Gives it back to the pool.
+    pub(super) fn release(mut self) {
+        drop(self.0.take());
     }
 }
 
-/// Closes its connection, unless it was taken out first.
-struct CloseOnDrop(Option<PoolConnection<Postgres>>);
-
-impl Drop for CloseOnDrop {
+impl Drop for Borrowed {
     fn drop(&mut self) {
         if let Some(mut connection) = self.0.take() {
             connection.close_on_drop();
         }
     }
-}
-
-/// Whether an error of the server itself ended the session around the commit.
-fn is_lost(error: &sqlx::Error) -> bool {
-    let code = error.as_database_error().and_then(|refused| refused.code());
-    code.is_some_and(|code| code.starts_with("57P") || code.starts_with("08"))
 }
 
 /// Asks the database what became of the transaction, and forces an answer.
@@ -107,35 +118,59 @@ fn is_lost(error: &sqlx::Error) -> bool {
 async fn look_for_fate(pool: &PgPool, xid: &str, error: sqlx::Error) -> Ended {
     let until = Instant::now() + LOOK_FOR;
     while Instant::now() < until {
-        match fate(pool, xid).await.as_deref() {
-            Ok("committed") => return Ended::Committed,
-            Ok("aborted") => return Ended::Aborted(error),
-            Ok(_) => end_session_of(pool, xid).await,
-            Err(_) => {}
+        match timeout(LOOK, look(pool, xid)).await {
+            Ok(Ok(Fate::Committed)) => return Ended::Committed,
+            Ok(Ok(Fate::Aborted)) => return Ended::Aborted(error),
+            Ok(Ok(Fate::Open) | Err(_)) | Err(_) => {}
         }
-        tokio::time::sleep(LOOK_EVERY).await;
+        sleep(LOOK_EVERY).await;
     }
     Ended::Unknown(error)
 }
 
-async fn fate(pool: &PgPool, xid: &str) -> sqlx::Result<String> {
-    let fate: Option<String> =
-        sqlx::query_scalar("-- transaction.fate\n select pg_xact_status($1::text::xid8)")
-            .bind(xid)
-            .fetch_one(pool)
-            .await?;
-    Ok(fate.unwrap_or_default())
+enum Fate {
+    Committed,
+    Aborted,
+    Open,
 }
 
-async fn end_session_of(pool: &PgPool, xid: &str) {
-    let ended = sqlx::query(
+/// Looks once, on a connection of its own: those of the pool may all have gone the same way.
+async fn look(pool: &PgPool, xid: &str) -> sqlx::Result<Fate> {
+    let mut db = PgConnection::connect_with(&pool.connect_options()).await?;
+    let fate = match fate(&mut db, xid).await?.as_deref() {
+        Some("committed") => Fate::Committed,
+        Some("aborted") => Fate::Aborted,
+        _ => {
+            end_session_of(&mut db, xid).await?;
+            Fate::Open
+        }
+    };
+    let _ = db.close().await;
+    Ok(fate)
+}
+
+async fn fate(db: &mut PgConnection, xid: &str) -> sqlx::Result<Option<String>> {
+    sqlx::query_scalar("-- transaction.fate\n select pg_xact_status($1::text::xid8)")
+        .bind(xid)
+        .fetch_one(db)
+        .await
+}
+
+/// A session that waits for a synchronous standby is left alone: ended, it would count as
+/// committed without being safe there.
+async fn end_session_of(db: &mut PgConnection, xid: &str) -> sqlx::Result<()> {
+    sqlx::query(
         "-- transaction.end_session
-         select pg_terminate_backend(pid) from pg_stat_activity where backend_xid = $1::text::xid8::xid",
+         select pg_terminate_backend(pid) from pg_stat_activity
+         where backend_xid = $1::text::xid8::xid and wait_event is distinct from 'SyncRep'",
     )
     .bind(xid)
-    .execute(pool)
-    .await;
-    if let Err(error) = ended {
-        tracing::warn!(%error, "could not end the session of a commit whose answer was lost");
-    }
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// What a connection died of that answers nothing and does not break either.
+pub(super) fn silence() -> sqlx::Error {
+    sqlx::Error::Protocol("the database did not answer in time".into())
 }

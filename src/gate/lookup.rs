@@ -9,6 +9,7 @@ use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
 use crate::call::{AgentSession, Error, Organization, OwnerSession, Result};
+use crate::postgres::pool::again_when_lost;
 use crate::wakes::Wakes;
 
 /// A revoked key is refused everywhere within a second: at once where the news of it
@@ -52,7 +53,8 @@ impl Lookup {
             return Ok(Some(session));
         }
         let pool = self.pool.clone();
-        let found = self.tasks.spawn(async move { find_session(&pool, hash).await }).await;
+        let found =
+            self.tasks.spawn(async move { again_when_lost(&pool, || find_session(&pool, hash)).await }).await;
         let found = found.map_err(Error::internal)??;
         if let Some(session) = &found {
             self.sessions.insert(hash, (revocations, session.clone()));
@@ -66,7 +68,10 @@ impl Lookup {
             return Ok(Some(organization));
         }
         let (pool, name) = (self.pool.clone(), slug.to_owned());
-        let found = self.tasks.spawn(async move { find_organization(&pool, &name).await }).await;
+        let found = self
+            .tasks
+            .spawn(async move { again_when_lost(&pool, || find_organization(&pool, &name)).await })
+            .await;
         let found = found.map_err(Error::internal)??;
         if let Some(organization) = &found {
             self.organizations.insert(slug.to_owned(), organization.clone());
@@ -75,7 +80,7 @@ impl Lookup {
     }
 }
 
-async fn find_session(pool: &PgPool, hash: [u8; 32]) -> Result<Option<Session>> {
+async fn find_session(pool: &PgPool, hash: [u8; 32]) -> sqlx::Result<Option<Session>> {
     let row = sqlx::query(
         "-- gate.find_session
          select c.org_id, o.slug, o.registration = 'open' as open, c.credential_id, c.owner_id, c.shown_prefix,
@@ -102,7 +107,7 @@ async fn find_session(pool: &PgPool, hash: [u8; 32]) -> Result<Option<Session>> 
     }))
 }
 
-async fn find_organization(pool: &PgPool, slug: &str) -> Result<Option<Organization>> {
+async fn find_organization(pool: &PgPool, slug: &str) -> sqlx::Result<Option<Organization>> {
     let row = sqlx::query(
         "-- gate.find_organization
          select org_id, slug, registration = 'open' as open from organization where slug = $1",

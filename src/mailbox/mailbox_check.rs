@@ -57,7 +57,6 @@ pub struct Checked {
     retry_after: u64,
     /// True: since was beyond the newest message; go on from next_since.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
-    #[schemars(default)]
     cursor_ahead: bool,
     /// How to drain the mailbox.
     consumer_recipe: &'static str,

@@ -41,3 +41,33 @@ pub fn open(options: PgConnectOptions, size: u32) -> PgPool {
         })
         .connect_lazy_with(options)
 }
+
+/// Whether the session is gone: the connection broke, or the server ended it. Nothing of an
+/// open transaction is stored then.
+pub fn is_lost(error: &sqlx::Error) -> bool {
+    match error {
+        sqlx::Error::Io(_) => true,
+        sqlx::Error::Database(refused) => {
+            refused.code().is_some_and(|code| code.starts_with("57P") || code.starts_with("08"))
+        }
+        _ => false,
+    }
+}
+
+/// Does `read` again as long as it finds its connection gone. One that broke while it lay in
+/// the pool is found out by who uses it next, and each attempt takes one of them out.
+///
+/// # Errors
+/// Those of `read`.
+pub async fn again_when_lost<T, F>(pool: &PgPool, read: impl Fn() -> F) -> sqlx::Result<T>
+where
+    F: Future<Output = sqlx::Result<T>>,
+{
+    let mut losses = 0;
+    loop {
+        match read().await {
+            Err(error) if is_lost(&error) && losses <= pool.options().get_max_connections() => losses += 1,
+            done => return done,
+        }
+    }
+}

@@ -1,10 +1,18 @@
 //! Tests of the whole program against a real PostgreSQL, in one binary.
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
+mod claims;
 mod contract;
+mod cuts;
 mod front;
+mod hangups;
 mod house;
 mod mailbox;
+mod mcp;
 mod model;
 mod private_cluster;
+mod program;
+mod races;
+mod readme;
 mod rest;
+mod walks;

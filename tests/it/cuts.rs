@@ -1,0 +1,371 @@
+//! The connection between pod and database breaks at every point of a call: the call is carried out
+//! whole or not at all, and the answer tells which.
+
+mod proxy;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::time::timeout;
+use uuid::Uuid;
+use waypost::config::{Caps, Config};
+
+use crate::house::{Agent, Answer, House, settings};
+use proxy::{At, How, Proxy};
+
+/// No call may take longer, whatever breaks.
+const BOUND: Duration = Duration::from_secs(35);
+const CUTS: [How; 3] = [How::CutBefore, How::CutWithin, How::CutAfter];
+
+/// A house whose first pod talks to the database through a proxy; the second has the real one.
+struct Cut {
+    house: House,
+    proxy: Proxy,
+    /// Whether the last [`Cut::first_call`] was cut.
+    took_place: AtomicBool,
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_ack_and_its_reply_are_stored_together_wherever_the_connection_is_cut() {
+    let cut = Cut::open().await;
+    let (peer, worker) = (cut.agent().await, cut.agent().await);
+    let points = cut
+        .everywhere(async || {
+            let message = send_directly(&cut.house, &peer, &worker).await;
+            let ack = json!({ "message_ids": [message], "reply_text": "done", "ack_id": message });
+            let told = cut.first_call(&worker, "mailbox_ack", ack.clone()).await;
+            let stored = acked_and_replied(&cut.house, &message).await;
+            assert!(stored == (true, 1) || stored == (false, 0), "{stored:?}");
+            tells_the_truth(&told, stored.0);
+
+            let again = cut.call(&worker, "mailbox_ack", ack).await;
+            assert_eq!((again.status, &again.body["acked"]), (200, &json!(1)), "{}", again.body);
+            assert_eq!(again.body["replayed"], stored.0);
+            assert_eq!(acked_and_replied(&cut.house, &message).await, (true, 1));
+            told
+        })
+        .await;
+    assert!(points > 30, "only {points} points");
+    cut.leaves_nothing_open().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_keyed_message_is_stored_once_wherever_the_connection_is_cut() {
+    let cut = Cut::open().await;
+    let (sender, recipient) = (cut.agent().await, cut.agent().await);
+    let points = cut
+        .everywhere(async || {
+            let key = Uuid::new_v4().to_string();
+            let message =
+                json!({ "recipient_agent_id": recipient.id, "body": key, "client_message_id": key });
+            let told = cut.first_call(&sender, "mailbox_send", message.clone()).await;
+            let stored = messages_with(&cut.house, &key).await;
+            assert!(stored <= 1);
+            tells_the_truth(&told, stored == 1);
+
+            let again = cut.call(&sender, "mailbox_send", message).await;
+            assert_eq!(
+                (again.status, &again.body["deduplicated"]),
+                (200, &json!(stored == 1)),
+                "{}",
+                again.body
+            );
+            if told.status == 200 {
+                assert_eq!(again.body["message_id"], told.body["message_id"]);
+            }
+            assert_eq!(messages_with(&cut.house, &key).await, 1);
+            told
+        })
+        .await;
+    assert!(points > 20, "only {points} points");
+    cut.counters_agree().await;
+    cut.leaves_nothing_open().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_claim_leases_all_it_serves_or_nothing_wherever_the_connection_is_cut() {
+    let cut = Cut::open().await;
+    let peer = cut.agent().await;
+    let points = cut
+        .everywhere(async || {
+            let worker = cut.agent().await;
+            for _ in 0..3 {
+                send_directly(&cut.house, &peer, &worker).await;
+            }
+            let run = json!({ "run_id": Uuid::new_v4(), "limit": 2, "lease_seconds": 600 });
+            let told = cut.first_call(&worker, "mailbox_claim", run.clone()).await;
+            let leased = leased(&cut.house, &worker).await;
+            assert!(leased == (2, 2) || leased == (0, 0), "{leased:?}");
+            tells_the_truth(&told, leased.0 == 2);
+
+            let again = cut.call(&worker, "mailbox_claim", run).await;
+            assert_eq!(
+                again.body["messages"].as_array().map(Vec::len),
+                Some(2),
+                "{} after {}",
+                again.body,
+                told.body
+            );
+            if told.status == 200 {
+                assert_eq!(again.body["messages"], told.body["messages"]);
+                assert_eq!(again.body["lease_expires_at"], told.body["lease_expires_at"]);
+            }
+            told
+        })
+        .await;
+    assert!(points > 20, "only {points} points");
+    cut.leaves_nothing_open().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_half_of_an_agent_is_left_wherever_the_connection_is_cut() {
+    let cut = Cut::open().await;
+    let nobody = cut.agent().await;
+    let points = cut
+        .everywhere(async || {
+            let name = Uuid::new_v4().to_string();
+            let told = cut.first_call(&nobody, "register", json!({ "agent_name": name })).await;
+            let parts = parts_of_agent(&cut.house, &name).await;
+            assert!(parts == (1, 1, 1, 1) || parts == (0, 0, 0, 0), "{parts:?}");
+            tells_the_truth(&told, parts.0 == 1);
+            if told.status == 200 {
+                let key = told.body["api_key"].as_str().unwrap();
+                let own = cut.house.post(1, "/api/v1/tools/who_am_i", Some(key), &json!({})).await;
+                assert_eq!(own.body["agent_name"], name, "{}", own.body);
+            }
+            told
+        })
+        .await;
+    assert!(points > 20, "only {points} points");
+    let owners: i64 = sqlx::query_scalar(
+        "select count(*) from owner o where not exists (select from agent a where a.owner_id = o.owner_id)",
+    )
+    .fetch_one(&cut.house.db)
+    .await
+    .unwrap();
+    assert_eq!(owners, 0, "owners of nobody");
+    cut.leaves_nothing_open().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_that_vanishes_in_a_black_hole_is_answered_truthfully_in_time() {
+    let cut = Cut::open().await;
+    let (sender, recipient) = (cut.agent().await, cut.agent().await);
+    for how in [How::HoleBefore, How::HoleAfter] {
+        let key = Uuid::new_v4().to_string();
+        let message = json!({ "recipient_agent_id": recipient.id, "body": key, "client_message_id": key });
+        cut.proxy.break_at(At::Saying("commit"), how);
+        let told = cut.call(&sender, "mailbox_send", message.clone()).await;
+        assert!(cut.proxy.heal(), "{how:?} took place");
+
+        assert_eq!(told.status, 200, "{how:?}: {}", told.body);
+        assert_eq!(messages_with(&cut.house, &key).await, 1);
+        let again = cut.call(&sender, "mailbox_send", message).await;
+        assert_eq!(again.body["message_id"], told.body["message_id"]);
+    }
+    cut.leaves_nothing_open().await;
+    cut.counters_agree().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_statement_that_vanishes_in_a_black_hole_fails_in_time_and_stores_nothing() {
+    let cut = Cut::open().await;
+    let (sender, recipient) = (cut.agent().await, cut.agent().await);
+    let key = Uuid::new_v4().to_string();
+    let message = json!({ "recipient_agent_id": recipient.id, "body": key, "client_message_id": key });
+    cut.proxy.break_at(At::Chunk(5), How::HoleBefore);
+    let told = cut.call(&sender, "mailbox_send", message.clone()).await;
+    assert!(cut.proxy.heal());
+
+    assert_eq!((told.status, &told.body["details"]["outcome"]), (503, &Value::Null), "{}", told.body);
+    cut.leaves_nothing_open().await;
+    assert_eq!(messages_with(&cut.house, &key).await, 0);
+    let again = cut.call(&sender, "mailbox_send", message).await;
+    assert_eq!((again.status, &again.body["deduplicated"]), (200, &json!(false)), "{}", again.body);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_outcome_nobody_can_look_up_is_told_as_unknown_and_settled_by_a_retry() {
+    let cut = Cut::open().await;
+    let (sender, recipient) = (cut.agent().await, cut.agent().await);
+    for (how, is_stored) in [(How::CutAfter, true), (How::CutBefore, false)] {
+        let key = Uuid::new_v4().to_string();
+        let message = json!({ "recipient_agent_id": recipient.id, "body": key, "client_message_id": key });
+        cut.proxy.break_for_long(At::Saying("commit"), how);
+        let told = cut.call(&sender, "mailbox_send", message.clone()).await;
+        assert!(cut.proxy.heal());
+
+        assert_eq!(
+            (told.status, &told.body["details"]["outcome"]),
+            (503, &json!("unknown")),
+            "{}",
+            told.body
+        );
+        assert!(told.headers.contains_key("retry-after"));
+        assert_eq!(messages_with(&cut.house, &key).await, i64::from(is_stored));
+        let again = cut.call(&sender, "mailbox_send", message).await;
+        assert_eq!((again.status, &again.body["deduplicated"]), (200, &json!(is_stored)), "{}", again.body);
+        assert_eq!(messages_with(&cut.house, &key).await, 1);
+    }
+    cut.leaves_nothing_open().await;
+}
+
+fn uncapped() -> Config {
+    Config { caps: Caps { mailbox: 0, sender: 0 }, ..settings() }
+}
+
+impl Cut {
+    async fn open() -> Cut {
+        let mut house = House::empty().await;
+        let real = house.options.clone();
+        let proxy = Proxy::start(real.get_socket().unwrap()).await;
+        house.options = real.clone().socket(proxy.folder());
+        house.add_pod(uncapped(), waypost::registry()).await;
+        house.options = real;
+        house.add_pod(uncapped(), waypost::registry()).await;
+        Cut { house, proxy, took_place: AtomicBool::new(false) }
+    }
+
+    /// An agent that was registered past the proxy.
+    async fn agent(&self) -> Agent {
+        let answer = self.house.post(1, "/api/v1/onboard", None, &json!({})).await;
+        let text = |name: &str| answer.body[name].as_str().unwrap_or_default().to_owned();
+        Agent {
+            id: text("agent_id"),
+            name: text("agent_name"),
+            key: text("api_key"),
+            owner_key: text("owner_key"),
+        }
+    }
+
+    /// A call to the pod behind the proxy; bounded in time.
+    async fn call(&self, agent: &Agent, tool: &str, arguments: Value) -> Answer {
+        let began = Instant::now();
+        let call = self.house.call(0, agent, tool, arguments);
+        let answer = timeout(BOUND, call).await.unwrap_or_else(|_| panic!("no answer in {BOUND:?}"));
+        assert!(matches!(answer.status, 200 | 503), "{:?}: {}", began.elapsed(), answer.body);
+        answer
+    }
+
+    /// The call of a scenario that is cut; what comes after it is not.
+    async fn first_call(&self, agent: &Agent, tool: &str, arguments: Value) -> Answer {
+        let answer = self.call(agent, tool, arguments).await;
+        self.took_place.store(self.proxy.heal(), Ordering::Relaxed);
+        answer
+    }
+
+    /// Runs the scenario with its first call cut at each chunk in turn, in each way, until nothing is
+    /// left to cut. Gives how many cuts there were.
+    async fn everywhere(&self, scenario: impl AsyncFn() -> Answer) -> usize {
+        let (mut cuts, mut stored_all_the_same) = (0, 0);
+        for how in CUTS {
+            for chunk in 1.. {
+                self.proxy.break_at(At::Chunk(chunk), how);
+                let told = scenario().await;
+                if !self.took_place.load(Ordering::Relaxed) {
+                    assert_eq!(told.status, 200, "{}", told.body);
+                    break;
+                }
+                cuts += 1;
+                stored_all_the_same += usize::from(told.status == 200);
+            }
+        }
+        assert!(stored_all_the_same > 0, "a commit whose answer was lost is told as stored");
+        cuts
+    }
+
+    /// No session of any pod is in a transaction once all calls have been answered. A server
+    /// needs a moment to see that its client is gone.
+    async fn leaves_nothing_open(&self) {
+        let closed = async {
+            loop {
+                let open: i64 = sqlx::query_scalar(
+                    "select count(*) from pg_stat_activity
+                     where datname = current_database() and pid <> pg_backend_pid() and xact_start is not null",
+                )
+                .fetch_one(&self.house.db)
+                .await
+                .unwrap();
+                if open == 0 {
+                    return;
+                }
+            }
+        };
+        timeout(Duration::from_secs(15), closed).await.expect("no session stays in a transaction");
+    }
+
+    /// What the mailboxes' rows count is what is in them.
+    async fn counters_agree(&self) {
+        let differing: i64 = sqlx::query_scalar(
+            "select count(*) from mailbox m left join lateral (
+                select max(seq) as last_seq, count(*) filter (where acked_at is null) as open,
+                    count(*) filter (where acked_at is null and counted) as counted
+                from inbox_entry e where e.agent_id = m.agent_id) e on true
+             where (m.last_seq, m.open, m.counted) is distinct from (e.last_seq, e.open, e.counted)",
+        )
+        .fetch_one(&self.house.db)
+        .await
+        .unwrap();
+        assert_eq!(differing, 0);
+    }
+}
+
+/// 200 says stored; an error says not stored, unless it says that it does not know, which no single
+/// cut is an excuse for.
+fn tells_the_truth(told: &Answer, is_stored: bool) {
+    assert_eq!(told.body["details"]["outcome"], Value::Null, "{}", told.body);
+    assert_eq!(told.status == 200, is_stored, "{} {}", told.status, told.body);
+}
+
+async fn send_directly(house: &House, from: &Agent, to: &Agent) -> String {
+    let message = json!({ "recipient_agent_id": to.id, "body": "work" });
+    let sent = house.call(1, from, "mailbox_send", message).await;
+    assert_eq!(sent.status, 200, "{}", sent.body);
+    sent.body["message_id"].as_str().unwrap().to_owned()
+}
+
+/// Whether a message is acked, and how many answers to it there are.
+async fn acked_and_replied(house: &House, message: &str) -> (bool, i64) {
+    sqlx::query_as(
+        "select acked_at is not null, (select count(*) from message r where r.in_reply_to = e.message_id)
+         from inbox_entry e where message_id = $1::text::uuid",
+    )
+    .bind(message)
+    .fetch_one(&house.db)
+    .await
+    .unwrap()
+}
+
+async fn messages_with(house: &House, body: &str) -> i64 {
+    let count = sqlx::query_scalar(
+        "select count(*) from message join inbox_entry using (org_id, message_id) where body = $1",
+    );
+    count.bind(body).fetch_one(&house.db).await.unwrap()
+}
+
+/// Entries under a lease, and entries that the runs count.
+async fn leased(house: &House, worker: &Agent) -> (i64, i64) {
+    sqlx::query_as(
+        "select (select count(*) from inbox_entry where agent_id = $1::text::uuid and lease_until > clock_timestamp()),
+            (select coalesce(sum(held), 0) from claim_run where agent_id = $1::text::uuid)",
+    )
+    .bind(&worker.id)
+    .fetch_one(&house.db)
+    .await
+    .unwrap()
+}
+
+/// Agents of a name, and their mailboxes, keys and notices.
+async fn parts_of_agent(house: &House, name: &str) -> (i64, i64, i64, i64) {
+    sqlx::query_as(
+        "select count(*), (select count(*) from mailbox m join agent a using (agent_id) where a.name = $1),
+            (select count(*) from credential c join agent a using (agent_id) where a.name = $1),
+            (select count(*) from inbox_entry e join agent a using (agent_id) where a.name = $1)
+         from agent where name = $1",
+    )
+    .bind(name)
+    .fetch_one(&house.db)
+    .await
+    .unwrap()
+}
