@@ -14,6 +14,7 @@ mod policy;
 mod probe;
 mod register;
 mod register_limit;
+mod register_owner;
 mod secrets;
 mod send;
 mod send_retries;

@@ -28,7 +28,11 @@ async fn racers_on_two_pods_fill_a_senders_share_exactly() {
     let (bob, ada, carol) = (settled(&house).await, house.register().await, house.register().await);
     let racers = (0..24).map(|racer| house.call(racer % 2, &ada, "mailbox_send", to(&bob)));
     let answers = join_all(racers).await;
-    assert_eq!(answers.iter().filter(|answer| answer.status == 200).count(), 5);
+    let (stored, full): (Vec<_>, Vec<_>) = answers.iter().partition(|answer| answer.status == 200);
+    assert_eq!(stored.len(), 5);
+    for answer in full {
+        assert_eq!((answer.status, &answer.body["code"]), (409, &json!("mailbox_full_per_sender")));
+    }
     let refused = house.refused(&ada, "mailbox_send", to(&bob), "mailbox_full_per_sender").await;
     assert_eq!(refused["status"], 409);
     house.ok(&carol, "mailbox_send", to(&bob)).await;
