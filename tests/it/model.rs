@@ -32,7 +32,7 @@ async fn whatever_agents_do_the_mailbox_answers_as_a_plain_model_does() {
             for step in steps {
                 run.take(step).await?;
             }
-            Ok(())
+            run.end().await
         };
         tokio::task::block_in_place(|| here.block_on(run))
     };

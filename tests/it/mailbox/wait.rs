@@ -50,7 +50,7 @@ async fn the_wait_is_clamped_and_told() {
         (&json!(1), &json!([]), &json!(2))
     );
     let waited = held["waited_ms"].as_u64().unwrap();
-    assert!((1000..3000).contains(&waited), "{waited}");
+    assert!((1000..10_000).contains(&waited), "{waited}");
     assert_eq!(held["retry_after"], 0, "held already: call again at once");
     let query = house.get(0, "/api/v1/mailbox/messages?since=0&wait=99", Some(&bob.key)).await;
     assert_eq!(query.body["wait_applied"], 25);

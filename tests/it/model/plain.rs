@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use serde_json::{Value, json};
 
 /// Caps low enough to be met.
-pub const MAILBOX_CAP: u32 = 7;
-pub const SENDER_CAP: u32 = 4;
+pub const MAILBOX_CAP: u32 = 4;
+pub const SENDER_CAP: u32 = 2;
 
 /// One message in its mailbox.
 #[derive(Debug, Clone)]
