@@ -8,6 +8,8 @@ mod front;
 mod hangups;
 mod house;
 mod private_cluster;
+mod processes;
 mod program;
 mod races;
 mod rest;
+mod wakes;
