@@ -11,7 +11,7 @@ use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tracing_subscriber::EnvFilter;
 
-/// Calls of tools. Labels: `tool`, `door` (mcp, rest), `outcome` (ok, or the error's code).
+/// Calls of tools. Labels: `tool`, `outcome` (ok, or the error's code).
 pub const CALLS: &str = "waypost_calls_total";
 /// Seconds a call of a tool took, waiting included. Label: `tool`.
 pub const CALL_SECONDS: &str = "waypost_call_seconds";
@@ -105,7 +105,7 @@ fn install_metrics() -> Metrics {
 }
 
 fn describe() {
-    describe_counter!(CALLS, "Calls of tools, by tool, door and outcome");
+    describe_counter!(CALLS, "Calls of tools, by tool and outcome");
     describe_histogram!(CALL_SECONDS, Unit::Seconds, "Seconds a call of a tool took, waiting included");
     describe_counter!(HTTP_REQUESTS, "Requests answered at the public listener, by route and status");
     describe_gauge!(HTTP_CONNECTIONS, "Connections open now");

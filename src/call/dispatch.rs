@@ -218,6 +218,8 @@ impl Dispatch {
         };
         match transaction.commit(&self.pool).await {
             Ended::Committed => {
+                let letters = news.iter().filter(|(topic, _)| matches!(topic, Topic::Mailbox { .. }));
+                metrics::counter!(telemetry::MESSAGES_POSTED).increment(letters.count() as u64);
                 self.wakes.ring(&news);
                 Ok(ran)
             }

@@ -6,6 +6,7 @@
 use serde_json::{Map, Value, json};
 
 use super::arguments::Fault;
+use super::json::Refused;
 
 /// The result of a call or of a step of one.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -273,6 +274,22 @@ impl From<Fault> for Error {
             Fault::Unknown { field, suggestion } => Error::UnknownField { field, suggestion },
             Fault::Invalid { field, problem } => Error::Invalid { field, problem },
         }
+    }
+}
+
+/// What strict JSON refuses in arguments.
+impl From<Refused> for Error {
+    fn from(refused: Refused) -> Error {
+        let (path, problem) = match refused {
+            Refused::Broken(fault) => return Error::Malformed(fault),
+            Refused::Duplicate { path } => (path, "is given twice"),
+            Refused::Nul { path } => (path, "must not hold a NUL character"),
+            Refused::TooDeep { path } => (path, "is nested too deeply"),
+            Refused::Reserved { path } => (path, "is a reserved name"),
+            Refused::NotAnObject => (String::new(), "must be one JSON object"),
+        };
+        let field = if path.is_empty() { "arguments".to_owned() } else { path };
+        Error::invalid(field, problem)
     }
 }
 

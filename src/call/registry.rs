@@ -51,8 +51,11 @@ pub struct Entry {
     pub answer: Value,
     shape: Shape,
     tidy: fn(&mut Map<String, Value>),
-    read: fn(Map<String, Value>) -> Result<Arc<dyn Command>>,
+    read: Read,
 }
+
+/// Reads judged arguments into a command.
+type Read = fn(Map<String, Value>) -> Result<Arc<dyn Command>>;
 
 /// What a call came to.
 #[derive(Debug)]

@@ -4,14 +4,14 @@
 //! optional means "may be left out", and everything stands inline.
 
 use schemars::JsonSchema;
-use schemars::generate::SchemaSettings;
+use schemars::generate::{Contract, SchemaSettings};
 use serde_json::{Map, Value, json};
 
 use super::tool::Access;
 
 /// The schema of an input, with the argument that may carry the credential.
 pub fn of_input<T: JsonSchema>(access: Access, over_mcp: bool) -> Value {
-    let mut schema = flat::<T>();
+    let mut schema = flat::<T>(Contract::Deserialize);
     if let Some(object) = schema.as_object_mut() {
         drop_nulls(object);
         object.entry("properties").or_insert_with(|| json!({}));
@@ -21,17 +21,18 @@ pub fn of_input<T: JsonSchema>(access: Access, over_mcp: bool) -> Value {
     schema
 }
 
-/// The schema of an answer that succeeded.
+/// The schema of an answer that succeeded: what is left out when it is empty is not required.
 pub fn of_answer<T: JsonSchema>() -> Value {
-    let mut schema = flat::<T>();
+    let mut schema = flat::<T>(Contract::Serialize);
     split_unions(&mut schema);
     schema
 }
 
-fn flat<T: JsonSchema>() -> Value {
+fn flat<T: JsonSchema>(contract: Contract) -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.inline_subschemas = true;
         settings.meta_schema = None;
+        settings.contract = contract;
     });
     let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();
     strip(&mut schema);

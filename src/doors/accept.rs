@@ -6,6 +6,7 @@
 
 mod head;
 mod socket;
+mod unread;
 
 use std::convert::Infallible;
 use std::io;
@@ -172,12 +173,18 @@ fn answer(
     let bytes = head.complete();
     let chunked = request.headers().contains_key(header::TRANSFER_ENCODING);
     let ambiguous = chunked && has_field(&bytes, "content-length");
-    let mut request = request.map(Body::new);
+    let (parts, body) = request.into_parts();
+    let (body, ended) = unread::watch(body);
+    let mut request = Request::from_parts(parts, body);
     request.extensions_mut().insert(Peer(peer));
     if ambiguous {
         request.extensions_mut().insert(AmbiguousLength);
     }
-    router.oneshot(request)
+    async move {
+        let mut answer = router.oneshot(request).await?;
+        ended.announce(&mut answer);
+        Ok(answer)
+    }
 }
 
 /// Nothing of the request is read, so the answer is the same at every path.

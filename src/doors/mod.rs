@@ -2,6 +2,7 @@
 
 pub mod accept;
 pub mod front;
+pub mod mcp;
 pub mod openapi;
 pub mod probes;
 pub mod reception;
@@ -17,5 +18,5 @@ pub fn router(reception: Reception) -> Router {
     let registry = &reception.registry;
     let documents = openapi::router(registry);
     let documents = documents.merge(wellknown::router(registry, &reception.dispatch.terms.public_url));
-    rest::router(reception).merge(documents)
+    rest::router(reception.clone()).merge(mcp::router(reception)).merge(documents)
 }

@@ -7,7 +7,10 @@ use axum::body::Body;
 use http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, Response, StatusCode};
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
+
+use crate::call::Error;
+use crate::call::error::Retry;
 
 /// Why a request is refused, and whether asking again can help.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,12 +25,21 @@ pub struct Refusal {
     pub retryable: bool,
     /// Seconds to wait first: `Retry-After` and `details.retry_after`.
     pub retry_after: Option<u64>,
+    /// More for programs, by `code`; empty for most.
+    pub details: Box<Map<String, Value>>,
 }
 
 impl Refusal {
     /// A refusal that stands however often the same is asked.
     pub fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
-        Self { status, code, message: message.into(), retryable: false, retry_after: None }
+        Self {
+            status,
+            code,
+            message: message.into(),
+            retryable: false,
+            retry_after: None,
+            details: Box::default(),
+        }
     }
 
     /// A refusal that may be gone after `seconds`.
@@ -37,7 +49,7 @@ impl Refusal {
         message: impl Into<String>,
         seconds: u64,
     ) -> Self {
-        Self { status, code, message: message.into(), retryable: true, retry_after: Some(seconds) }
+        Self { retryable: true, retry_after: Some(seconds), ..Self::new(status, code, message) }
     }
 
     /// The answer. `id` is the JSON-RPC request's id, verbatim, when it could be read; only `at_mcp` uses it.
@@ -46,11 +58,11 @@ impl Refusal {
     #[must_use]
     pub fn answer(&self, at_mcp: bool, id: Option<&RawValue>) -> Response<Body> {
         let (body, kind) = if at_mcp {
-            (self.json_rpc(id), "application/json")
+            (json_rpc_error(id, &self.error()), "application/json")
         } else {
-            (self.problem(), "application/problem+json")
+            (self.problem().to_string(), "application/problem+json")
         };
-        let mut answer = Response::new(Body::from(body.to_string()));
+        let mut answer = Response::new(Body::from(body));
         *answer.status_mut() = self.status;
         let headers = answer.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
@@ -79,21 +91,42 @@ impl Refusal {
         }))
     }
 
-    fn json_rpc(&self, id: Option<&RawValue>) -> Value {
+    /// The JSON-RPC error.
+    fn error(&self) -> Value {
         let data = self.with_details(json!({"code": self.code, "retryable": self.retryable}));
-        json!({
-            "jsonrpc": "2.0",
-            "error": {"code": self.status.as_u16(), "message": self.message, "data": data},
-            "id": id,
-        })
+        json!({"code": self.status.as_u16(), "message": self.message, "data": data})
     }
 
     fn with_details(&self, mut body: Value) -> Value {
-        if let (Some(seconds), Value::Object(members)) = (self.retry_after, &mut body) {
-            members.insert("details".to_owned(), json!({"retry_after": seconds}));
+        let mut details = (*self.details).clone();
+        if let Some(seconds) = self.retry_after {
+            details.insert("retry_after".to_owned(), seconds.into());
+        }
+        if let (false, Value::Object(members)) = (details.is_empty(), &mut body) {
+            members.insert("details".to_owned(), details.into());
         }
         body
     }
+}
+
+/// What a call would be refused with, said before any tool is reached. The toolsets' own words are not used.
+impl From<&Error> for Refusal {
+    fn from(error: &Error) -> Self {
+        let (code, status, retry) = error.verdict();
+        // Every verdict is a status; were one not, it would be a fault of ours.
+        let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let refusal = match retry {
+            Retry::Never => Self::new(status, code, error.to_string()),
+            Retry::After(seconds) => Self::retry_after(status, code, error.to_string(), seconds),
+        };
+        Self { details: Box::new(error.details()), ..refusal }
+    }
+}
+
+/// A JSON-RPC response with an error. The id goes out byte for byte as it came in, or is null.
+pub(super) fn json_rpc_error(id: Option<&RawValue>, error: &Value) -> String {
+    let id = id.map_or("null", RawValue::get);
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#)
 }
 
 /// Whether refusals at `path` are JSON-RPC errors.

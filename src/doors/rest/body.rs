@@ -29,9 +29,9 @@ pub(super) async fn arguments(
         let message = "Send the arguments as one JSON object, with Content-Type: application/json.";
         return Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media", message).into());
     }
-    match json::parse(&bytes, ARGUMENTS_DEPTH).map_err(not_taken)? {
+    match json::parse(&bytes, ARGUMENTS_DEPTH).map_err(Error::from)? {
         Value::Object(arguments) => Ok(arguments),
-        _ => Err(not_taken(json::Refused::NotAnObject).into()),
+        _ => Err(Error::from(json::Refused::NotAnObject).into()),
     }
 }
 
@@ -62,17 +62,4 @@ fn is_json(headers: &HeaderMap) -> bool {
     let (Some(kind), None) = (kinds.next(), kinds.next()) else { return false };
     let essence = kind.to_str().unwrap_or_default().split(';').next().unwrap_or_default();
     essence.trim().eq_ignore_ascii_case("application/json")
-}
-
-fn not_taken(refused: json::Refused) -> Error {
-    let (path, problem) = match refused {
-        json::Refused::Broken(fault) => return Error::Malformed(fault),
-        json::Refused::Duplicate { path } => (path, "is given twice"),
-        json::Refused::Nul { path } => (path, "must not hold a NUL character"),
-        json::Refused::TooDeep { path } => (path, "is nested too deeply"),
-        json::Refused::Reserved { path } => (path, "is a reserved name"),
-        json::Refused::NotAnObject => (String::new(), "must be one JSON object"),
-    };
-    let field = if path.is_empty() { "arguments".to_owned() } else { path };
-    Error::invalid(field, problem)
 }

@@ -145,6 +145,22 @@ async fn a_long_body_is_told_413_even_by_a_client_that_sends_all_of_it_before_it
 }
 
 #[tokio::test]
+async fn a_connection_that_ends_after_an_unread_body_says_so_and_one_that_was_read_goes_on() {
+    let pod = Pod::start(Limits::default()).await;
+    let mut client = pod.connect().await;
+    let body = "x".repeat(1024);
+    client
+        .send(&format!("POST /body HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1024\r\n\r\n{body}"))
+        .await;
+    let answer = client.answer().await;
+    assert_eq!((answer.status, answer.header("connection")), (200, None));
+    client.send("POST /body HTTP/1.1\r\nHost: localhost\r\nContent-Length: 600000\r\n\r\n").await;
+    let answer = client.answer().await;
+    assert_eq!((answer.status, answer.header("connection")), (413, Some("close")));
+    assert_eq!(client.rest().await, 0);
+}
+
+#[tokio::test]
 async fn a_body_that_does_not_arrive_is_told_408_and_the_connection_closed() {
     let pod = Pod::start(Limits::default()).await;
     let mut client = pod.connect().await;

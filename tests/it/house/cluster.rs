@@ -47,6 +47,10 @@ fn shared() -> &'static (PgConnectOptions, String) {
     })
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the tests' own cluster is not a pod: no Config says where its programs are"
+)]
 async fn start() -> PrivateCluster {
     let search_path = std::env::var_os("PATH");
     PrivateCluster::start(&Settings {

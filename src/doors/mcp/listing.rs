@@ -1,0 +1,51 @@
+//! What `tools/list` says: written once for each selection of toolsets, then only copied.
+
+use std::sync::OnceLock;
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use super::selection::Selection;
+use crate::call::{Entry, Reach, Registry};
+
+/// The lists of tools, as JSON text.
+pub struct Listing(Vec<OnceLock<Bytes>>);
+
+impl Listing {
+    /// Nothing written yet.
+    pub fn new(registry: &Registry) -> Listing {
+        Listing((0..Selection::count(registry)).map(|_| OnceLock::new()).collect())
+    }
+
+    /// The JSON array of the selected tools, in reading order. The same in both eras.
+    pub fn tools(&self, selection: Selection, registry: &Registry) -> Bytes {
+        let write = || written(selection, registry);
+        self.0.get(selection.index()).map_or_else(write, |slot| slot.get_or_init(write).clone())
+    }
+}
+
+fn written(selection: Selection, registry: &Registry) -> Bytes {
+    let entries = registry.entries();
+    let entries =
+        entries.filter(|entry| entry.spec.reach == Reach::Everywhere && selection.holds(entry, registry));
+    Value::Array(entries.map(|entry| tool(entry)).collect()).to_string().into()
+}
+
+fn tool(entry: &Entry) -> Value {
+    let (spec, hints) = (entry.spec, entry.spec.hints);
+    json!({
+        "name": spec.name,
+        "title": spec.title,
+        "description": entry.description,
+        "inputSchema": entry.input,
+        // Some clients judge failures by this schema too, so it must let them pass.
+        "outputSchema": { "type": "object", "anyOf": [entry.answer, entry.dialect.failure_schema()] },
+        "annotations": {
+            "title": spec.title,
+            "readOnlyHint": hints.read_only,
+            "destructiveHint": hints.destructive,
+            "idempotentHint": hints.idempotent,
+            "openWorldHint": hints.open_world,
+        },
+    })
+}

@@ -1,0 +1,133 @@
+//! A call whose client wants to see progress: one JSON answer when there is none to see, else a stream.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::body::Body;
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use futures::stream::{self, Stream};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+use serde_json::{Value, json};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::time::{Instant, Interval, interval_at};
+
+use super::answer;
+use crate::call::dispatch::Note;
+
+/// Proxies close what is silent for a minute or less.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// A running call and what it says of itself. Dropping it ends the wait, never a statement half way.
+pub struct Running {
+    /// Ends with the JSON-RPC response.
+    pub call: BoxFuture<'static, Bytes>,
+    /// What the tool reports.
+    pub notes: UnboundedReceiver<Note>,
+    /// The client's name for it, a string or an integer.
+    pub token: Value,
+}
+
+/// Answers with whichever comes first: the response, as JSON, or a note, which begins a stream of
+/// `notifications/progress` that ends with the response.
+pub async fn answer(mut running: Running) -> Response<Body> {
+    let first = tokio::select! {
+        // A tool that reports and ends at once has still reported.
+        biased;
+        Some(note) = running.notes.recv() => note,
+        response = &mut running.call => return answer::json(StatusCode::OK, response),
+    };
+    let mut streaming = Streaming {
+        running,
+        reached: f64::NEG_INFINITY,
+        keep_alive: interval_at(Instant::now() + KEEP_ALIVE, KEEP_ALIVE),
+    };
+    let first = streaming.event(&first);
+    let events = stream::unfold((first, Some(streaming)), |(first, streaming)| async move {
+        let mut streaming = streaming?;
+        if let Some(event) = first {
+            return Some((event, (None, Some(streaming))));
+        }
+        let (event, is_last) = streaming.next().await;
+        Some((event, (None, (!is_last).then_some(streaming))))
+    });
+    as_stream(events)
+}
+
+/// Whether the client can read a stream. One that names no types can.
+pub fn is_stream_accepted(headers: &HeaderMap) -> bool {
+    let mut accepted = headers.get_all(http::header::ACCEPT).iter().peekable();
+    let takes = |value: &HeaderValue| {
+        let value = value.to_str().unwrap_or_default().to_ascii_lowercase();
+        ["text/event-stream", "text/*", "*/*"].iter().any(|kind| value.contains(kind))
+    };
+    accepted.peek().is_none() || accepted.any(takes)
+}
+
+struct Streaming {
+    running: Running,
+    /// The progress told last.
+    reached: f64,
+    keep_alive: Interval,
+}
+
+impl Streaming {
+    /// The next event, and whether it is the last.
+    async fn next(&mut self) -> (Bytes, bool) {
+        loop {
+            tokio::select! {
+                biased;
+                Some(note) = self.running.notes.recv() => {
+                    if let Some(event) = self.event(&note) {
+                        return (event, false);
+                    }
+                }
+                response = &mut self.running.call => return (framed(&response), true),
+                _ = self.keep_alive.tick() => return (Bytes::from_static(b": keep-alive\n\n"), false),
+            }
+        }
+    }
+
+    /// `None` for a note that is not ahead of the last one: progress must strictly increase.
+    fn event(&mut self, note: &Note) -> Option<Bytes> {
+        if !(note.progress.is_finite() && note.progress > self.reached) {
+            return None;
+        }
+        self.reached = note.progress;
+        let mut params = json!({ "progressToken": self.running.token, "progress": number(note.progress) });
+        if let Some(total) = note.total {
+            params["total"] = number(total);
+        }
+        if let Some(message) = &note.message {
+            params["message"] = message.as_str().into();
+        }
+        let message = json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": params });
+        Some(framed(message.to_string().as_bytes()))
+    }
+}
+
+/// Whole numbers without a fraction, as people and counters write them.
+fn number(value: f64) -> Value {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    match value.fract() == 0.0 && value.abs() < EXACT {
+        #[expect(clippy::cast_possible_truncation, reason = "whole and within 2^53")]
+        true => Value::from(value as i64),
+        false => Value::from(value),
+    }
+}
+
+/// JSON text holds no line break, so it is one `data` line.
+fn framed(json: &[u8]) -> Bytes {
+    [b"event: message\ndata: ", json, b"\n\n"].concat().into()
+}
+
+fn as_stream(events: impl Stream<Item = Bytes> + Send + 'static) -> Response<Body> {
+    use futures::StreamExt as _;
+    let mut answer = Response::new(Body::from_stream(events.map(Ok::<_, Infallible>)));
+    let headers = answer.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
+    answer
+}
