@@ -33,12 +33,13 @@ async fn eight_pods_started_at_once_on_an_empty_database_all_serve() {
     // Each serves, and each knows what the others did.
     let mut agents = Vec::new();
     for pod in &pods {
-        assert_eq!(pod.status("/readyz").await, Some(200));
+        assert_eq!(pod.status(&pod.url, "/readyz").await, Some(200));
+        assert_eq!(pod.status(&pod.ops, "/metrics").await, Some(200));
         agents.push(pod.register().await);
     }
     for (pod, agent) in pods.iter().rev().zip(&agents) {
         let known = pod.call(agent, "who_am_i", json!({})).await;
-        assert_eq!((known.status, &known.body["agent_id"]), (200, &json!(agent.id)));
+        assert_eq!((known.status, &known.body["agent_name"]), (200, &json!(agent.name)));
     }
     for pod in pods {
         pod.signal(Signal::SIGTERM);
@@ -59,13 +60,13 @@ async fn sigterm_fails_readiness_first_then_answers_held_reads_and_exits_with_ze
     let held = pod.call(&agent, "mailbox_check", json!({ "since": cursor, "wait": 25 }));
     let term = async {
         polled_since(&house, &agent, before).await;
-        assert_eq!(pod.status("/readyz").await, Some(200));
+        assert_eq!(pod.status(&pod.url, "/readyz").await, Some(200));
         pod.signal(Signal::SIGTERM);
         let told = Instant::now();
-        while pod.status("/readyz").await == Some(200) {}
+        while pod.status(&pod.url, "/readyz").await == Some(200) {}
         // Not ready, and still serving whoever has not heard of it.
-        assert_eq!(pod.status("/readyz").await, Some(503));
-        assert_eq!(pod.status("/livez").await, Some(200));
+        assert_eq!(pod.status(&pod.url, "/readyz").await, Some(503));
+        assert_eq!(pod.status(&pod.url, "/livez").await, Some(200));
         assert_eq!(pod.call(&agent, "who_am_i", json!({})).await.status, 200);
         assert!(told.elapsed() < Duration::from_secs(1), "all of it within the delay");
         told
@@ -145,7 +146,7 @@ async fn a_database_that_may_lose_what_it_acknowledged_is_refused() {
     let mut accepted = program::command_on(&house.options, folder.path());
     accepted.arg("--unsafe-durability");
     let pod = Program::start(accepted).await;
-    assert_eq!(pod.status("/readyz").await, Some(200));
+    assert_eq!(pod.status(&pod.url, "/readyz").await, Some(200));
     pod.kill().await;
 }
 
