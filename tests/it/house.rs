@@ -167,3 +167,18 @@ pub async fn send(house: &House, from: &Agent, to: &Agent, body: &str) -> String
     let sent = house.ok(from, "mailbox_send", json!({ "recipient_agent_id": to.id, "body": body })).await;
     sent["message_id"].as_str().unwrap().to_owned()
 }
+
+/// When an agent's mailbox was last polled. Look before a held read begins, for [`polled_since`].
+pub async fn last_poll(house: &House, agent: &Agent) -> Option<time::OffsetDateTime> {
+    sqlx::query_scalar("select last_polled_at from poll where agent_id = $1::text::uuid")
+        .bind(&agent.id)
+        .fetch_optional(&house.db)
+        .await
+        .unwrap()
+}
+
+/// Waits until the mailbox was polled again: a held read has begun.
+pub async fn polled_since(house: &House, agent: &Agent, before: Option<time::OffsetDateTime>) {
+    let polled = async { while last_poll(house, agent).await == before {} };
+    tokio::time::timeout(std::time::Duration::from_secs(60), polled).await.unwrap();
+}
