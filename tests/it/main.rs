@@ -8,6 +8,7 @@ mod front;
 mod hangups;
 mod house;
 mod mcp;
+mod plans;
 mod private_cluster;
 mod program;
 mod races;
