@@ -8,8 +8,9 @@ use serde_json::{Map, Value, json};
 use waypost::call::{Effect, Entry};
 
 use super::agreement::structure;
-use super::doors::{Reply, Way, ways};
+use super::doors::{Way, ways};
 use super::grounds::{Caller, Grounds, THEIR_BODY, THEIRS, uuid};
+use super::reply::Reply;
 use super::sample;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
