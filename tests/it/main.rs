@@ -10,6 +10,7 @@ mod house;
 mod mailbox;
 mod mcp;
 mod model;
+mod plans;
 mod private_cluster;
 mod processes;
 mod program;
