@@ -3,14 +3,16 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use sqlx::{PgConnection, Row};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::recipient::{self, Wanted};
 use super::{rows, rules};
+use crate::call::error::Liveness;
 use crate::call::{Access, Call, Effect, Error, Hints, Reach, Result, Route, Spec, Tool, instant};
 use crate::inbox::{self, Acks, Key, Letter, Posted, Posting, Sender, Verdict};
+
+mod answering;
 
 /// Send one message to another agent's mailbox.
 ///
@@ -147,7 +149,7 @@ impl MailboxSend {
     async fn addressed(&self, call: &mut Call<'_>, wanted: Wanted<'_>) -> Result<(Uuid, Option<Acks>)> {
         let to = recipient::find(call, wanted).await?;
         let acks = match self.in_reply_to {
-            Some(message_id) => acks_by_answering(call, message_id, to).await?,
+            Some(message_id) => answering::acks(call, message_id, to).await?,
             None => None,
         };
         Ok((to, acks))
@@ -212,42 +214,9 @@ fn sent(posted: &Posted) -> Option<Sent> {
     })
 }
 
-/// The ack that an answer implies: of a message that its recipient was asked to ack.
-///
-/// # Errors
-/// `not_found` unless the message is of the caller and `peer`: unknown, foreign and
-/// another party's messages are all alike.
-async fn acks_by_answering(call: &mut Call<'_>, message_id: Uuid, peer: Uuid) -> Result<Option<Acks>> {
-    let agent_id = call.caller.agent()?.agent_id;
-    let asked = asks_for_ack(call.db, call.caller.org.org_id, message_id, agent_id, peer).await?;
-    let asked = asked.ok_or(Error::NotFound("message to reply to"))?;
-    Ok(asked.then(|| Acks { agent_id, message_ids: vec![message_id], ack_body: None }))
-}
-
-/// Whether a message between these two asks `agent_id`, as its recipient, for an ack.
-async fn asks_for_ack(
-    db: &mut PgConnection,
-    org_id: Uuid,
-    message_id: Uuid,
-    agent_id: Uuid,
-    peer: Uuid,
-) -> Result<Option<bool>> {
-    let row = sqlx::query(
-        "-- mailbox.asks_for_ack
-         select ack_requested and recipient_agent_id = $3 from message
-         where org_id = $1 and message_id = $2
-           and ((sender_agent_id = $3 and recipient_agent_id = $4) or (sender_agent_id = $4 and recipient_agent_id = $3))",
-    )
-    .bind(org_id)
-    .bind(message_id)
-    .bind(agent_id)
-    .bind(peer)
-    .fetch_optional(db)
-    .await?;
-    Ok(row.map(|row| row.try_get(0)).transpose()?)
-}
-
 async fn full(call: &mut Call<'_>, recipient: Uuid, per_sender: bool) -> Result<Sent> {
-    let liveness = rows::liveness(call.db, call.caller.org.org_id, recipient).await?;
+    let liveness = rows::liveness(call.db, call.caller.org.org_id, recipient).await;
+    // The mailbox is full all the same.
+    let liveness = liveness.unwrap_or(Liveness { is_unknown: true, ..Liveness::default() });
     Err(Error::MailboxFull { per_sender, liveness: Box::new(liveness) })
 }

@@ -251,5 +251,6 @@ pub(super) async fn liveness(db: &mut PgConnection, org_id: Uuid, agent_id: Uuid
         monitored: row.try_get("monitored")?,
         last_polled_at: row.try_get("last_polled_at")?,
         minutes_ago: row.try_get("minutes_ago")?,
+        is_unknown: false,
     })
 }

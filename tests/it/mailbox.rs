@@ -5,6 +5,8 @@ mod ack_reply;
 mod caps;
 mod check;
 mod claim;
+mod claim_races;
+mod in_reply_to;
 mod keys;
 mod names;
 mod owner;
@@ -12,7 +14,10 @@ mod policy;
 mod probe;
 mod register;
 mod register_limit;
+mod register_owner;
+mod secrets;
 mod send;
+mod send_retries;
 mod wait;
 
 use std::time::Duration;
@@ -73,6 +78,17 @@ fn ids(messages: &Value) -> Vec<String> {
 
 fn bodies(messages: &Value) -> Vec<&str> {
     messages.as_array().unwrap().iter().map(|message| message["body"].as_str().unwrap()).collect()
+}
+
+/// The arguments of a plain message.
+fn send_to(agent: &Agent) -> Value {
+    json!({ "recipient_agent_id": agent.id, "body": "hi" })
+}
+
+/// `base` with more members.
+fn with(mut base: Value, more: Value) -> Value {
+    base.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    base
 }
 
 /// An id that nothing has.

@@ -2,6 +2,7 @@
 //! each answer and every count compared with what a few vectors in memory say.
 
 mod plain;
+mod run;
 mod steps;
 
 use proptest::collection::vec;
@@ -11,7 +12,8 @@ use waypost::config::{Caps, Config};
 
 use crate::house::{House, settings};
 use plain::{MAILBOX_CAP, SENDER_CAP};
-use steps::{Run, step};
+use run::Run;
+use steps::{Step, step};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whatever_agents_do_the_mailbox_answers_as_a_plain_model_does() {
@@ -24,7 +26,7 @@ async fn whatever_agents_do_the_mailbox_answers_as_a_plain_model_does() {
         failure_persistence: None,
         ..ProptestConfig::default()
     };
-    let case = |steps: Vec<steps::Step>| {
+    let case = |steps: Vec<Step>| {
         let run = async {
             let mut run = Run::start(&house).await;
             for step in steps {

@@ -42,13 +42,13 @@ async fn any_session_acks_what_any_run_leased_and_a_late_ack_counts() {
     let mine = house.ok(&bob, "mailbox_claim", json!({ "limit": 1 })).await;
     assert_eq!(house.ok(&other, "mailbox_ack", ack(&[&first])).await["acked"], 1);
     let again = house.ok(&bob, "mailbox_claim", json!({ "run_id": mine["run_id"], "limit": 1 })).await;
-    assert_eq!(ids(&again["messages"]), [second.clone()]);
+    assert_eq!(ids(&again["messages"]), [second.as_str()]);
     // The lease ran out and another run holds the message now; the first to ack it settles it.
     let expire = "with runs as (update claim_run set lease_until = now() - interval '1 day' where agent_id = $1)
         update inbox_entry set lease_until = now() - interval '1 day' where agent_id = $1 and lease_until is not null";
     tamper(&house, &bob, expire).await;
     let stolen = house.ok(&other, "mailbox_claim", json!({})).await;
-    assert_eq!(ids(&stolen["messages"]), [second.clone()]);
+    assert_eq!(ids(&stolen["messages"]), [second.as_str()]);
     assert_eq!(house.ok(&bob, "mailbox_ack", ack(&[&second])).await["acked"], 1);
     assert_eq!(house.ok(&other, "mailbox_ack", ack(&[&second])).await["already_acked"], 1);
     let counts = summary(&house, &bob).await;

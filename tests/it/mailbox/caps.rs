@@ -4,12 +4,8 @@ use futures::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::{ids, owned, settle, settled, summary, tamper, with_caps};
-use crate::house::{Agent, House, send};
-
-fn to(agent: &Agent) -> Value {
-    json!({ "recipient_agent_id": agent.id, "body": "hi" })
-}
+use super::{ids, owned, send_to as to, settle, settled, summary, tamper, with_caps};
+use crate::house::{House, send};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn racers_on_two_pods_fill_a_mailbox_exactly_to_its_cap() {
@@ -32,7 +28,11 @@ async fn racers_on_two_pods_fill_a_senders_share_exactly() {
     let (bob, ada, carol) = (settled(&house).await, house.register().await, house.register().await);
     let racers = (0..24).map(|racer| house.call(racer % 2, &ada, "mailbox_send", to(&bob)));
     let answers = join_all(racers).await;
-    assert_eq!(answers.iter().filter(|answer| answer.status == 200).count(), 5);
+    let (stored, full): (Vec<_>, Vec<_>) = answers.iter().partition(|answer| answer.status == 200);
+    assert_eq!(stored.len(), 5);
+    for answer in full {
+        assert_eq!((answer.status, &answer.body["code"]), (409, &json!("mailbox_full_per_sender")));
+    }
     let refused = house.refused(&ada, "mailbox_send", to(&bob), "mailbox_full_per_sender").await;
     assert_eq!(refused["status"], 409);
     house.ok(&carol, "mailbox_send", to(&bob)).await;
@@ -78,6 +78,18 @@ async fn a_full_mailbox_tells_whether_its_agent_reads() {
     // Two hours later the oldest of the three is no longer of the last 24.
     tamper(&house, &bob, "update poll set polled_hour = polled_hour - 2 where agent_id = $1").await;
     assert_eq!(refusal().await.body["details"]["recipient_monitored"], false);
+}
+
+#[tokio::test]
+async fn a_failed_look_at_the_recipient_is_told_from_a_dead_mailbox() {
+    let house = with_caps(1, 1, 0).await;
+    let (ada, bob) = (house.register().await, settled(&house).await);
+    send(&house, &ada, &bob, "fills it").await;
+    sqlx::query("alter table poll rename to poll_out_of_reach").execute(&house.db).await.unwrap();
+    let refused = house.refused(&ada, "mailbox_send", to(&bob), "mailbox_full").await;
+    assert_eq!(refused["hint"], "recipient_liveness_unknown");
+    sqlx::query("alter table poll_out_of_reach rename to poll").execute(&house.db).await.unwrap();
+    assert_eq!(summary(&house, &bob).await["pending"], 1, "what was refused left nothing behind");
 }
 
 #[tokio::test]

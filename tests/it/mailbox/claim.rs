@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 
-use futures::future::join_all;
 use serde_json::{Value, json};
 use sqlx::Row as _;
 use time::OffsetDateTime;
@@ -12,7 +11,7 @@ use super::{ids, mail, members, nobody, number, settled, summary, until, with_ca
 use crate::house::{Agent, House, send};
 
 /// Bob with so many messages of Ada's.
-async fn with_mail(pods: usize, count: usize) -> (House, Agent, Agent, Vec<String>) {
+pub(super) async fn with_mail(pods: usize, count: usize) -> (House, Agent, Agent, Vec<String>) {
     let house = with_caps(pods, 0, 0).await;
     let (ada, bob) = (house.register().await, settled(&house).await);
     let mut sent = Vec::new();
@@ -167,41 +166,6 @@ async fn a_claim_leases_only_what_fits_on_its_page() {
     let held: i64 = ids(&claimed["messages"]).len() as i64;
     assert!(number(&house, &dan, leased).await == held);
     assert_eq!(claimed["remaining"], 100 - held);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn racing_runs_on_two_pods_share_no_message() {
-    let (house, _, bob, sent) = with_mail(2, 40).await;
-    let claims = (0..12).map(|racer| house.call(racer % 2, &bob, "mailbox_claim", json!({ "limit": 5 })));
-    let claims = join_all(claims).await;
-    let mut leased: Vec<String> = claims.iter().flat_map(|claim| ids(&claim.body["messages"])).collect();
-    let count = leased.len();
-    leased.sort_unstable();
-    leased.dedup();
-    assert_eq!(leased.len(), count, "a message was leased twice");
-    // A claim skips what another has at hand; the next one gets it.
-    let rest = house.ok(&bob, "mailbox_claim", json!({})).await;
-    assert_eq!(count + ids(&rest["messages"]).len(), sent.len());
-    assert_eq!(summary(&house, &bob).await["claimed"], 40);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn racing_claims_of_one_run_on_two_pods_get_one_batch() {
-    let (house, _, bob, _) = with_mail(2, 30).await;
-    for _ in 0..5 {
-        let arguments = json!({ "run_id": nobody(), "limit": 3 });
-        let claims = (0..6).map(|racer| house.call(racer % 2, &bob, "mailbox_claim", arguments.clone()));
-        let claims = join_all(claims).await;
-        let first = &claims[0].body;
-        assert_eq!(ids(&first["messages"]).len(), 3);
-        for claim in &claims {
-            assert_eq!(
-                (&claim.body["messages"], &claim.body["lease_expires_at"]),
-                (&first["messages"], &first["lease_expires_at"])
-            );
-        }
-    }
-    assert_eq!(summary(&house, &bob).await["claimed"], 15);
 }
 
 #[tokio::test]

@@ -5,18 +5,10 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 use waypost::config::Registration;
 
-use super::{agent_of, ids, mail, members, nobody, organization, register_at, settled, summary};
-use crate::house::{Agent, House, send};
-
-fn to(agent: &Agent) -> Value {
-    json!({ "recipient_agent_id": agent.id, "body": "hi" })
-}
-
-/// `base` with more members.
-fn with(mut base: Value, more: Value) -> Value {
-    base.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    base
-}
+use super::{
+    agent_of, ids, mail, members, nobody, organization, register_at, send_to as to, settled, with, with_caps,
+};
+use crate::house::{House, send};
 
 #[tokio::test]
 async fn a_message_arrives_with_all_that_was_sent() {
@@ -117,61 +109,6 @@ async fn bodies_count_scalar_values_and_parts_count_bytes() {
 }
 
 #[tokio::test]
-async fn a_retry_answers_the_original_and_other_content_is_refused() {
-    let house = House::open().await;
-    let (ada, bob) = (house.register().await, settled(&house).await);
-    let arguments = with(to(&bob), json!({ "client_message_id": "k", "ack_requested": false }));
-    let first = house.post(0, "/api/v1/mailbox/messages", Some(&ada.key), &arguments).await;
-    let again = house.post(0, "/api/v1/mailbox/messages", Some(&ada.key), &arguments).await;
-    assert_eq!((first.status, again.status), (201, 200));
-    assert_eq!(again.body, with(first.body, json!({ "deduplicated": true })));
-    // A default written out is the same content.
-    let spelt = with(to(&bob), json!({ "client_message_id": "k", "message_type": "direct", "parts": null }));
-    assert_eq!(house.ok(&ada, "mailbox_send", spelt).await, again.body);
-    let other = with(arguments.clone(), json!({ "body": "bye" }));
-    assert_eq!(house.refused(&ada, "mailbox_send", other, "idempotency_conflict").await["status"], 409);
-    // A key is its sender's: another's is another key.
-    let carol = house.register().await;
-    assert_eq!(house.ok(&carol, "mailbox_send", arguments).await["deduplicated"], false);
-    assert_eq!(mail(&house, &bob).await.len(), 2);
-}
-
-#[tokio::test]
-async fn a_failed_call_leaves_its_key_unused() {
-    let house = super::with_caps(1, 1, 1).await;
-    let (ada, bob) = (house.register().await, settled(&house).await);
-    send(&house, &ada, &bob, "fills the box").await;
-    let arguments = with(to(&bob), json!({ "client_message_id": "k" }));
-    house.refused(&ada, "mailbox_send", arguments.clone(), "mailbox_full").await;
-    super::settle(&house, &bob).await;
-    let other = with(arguments, json!({ "body": "other content" }));
-    assert_eq!(house.ok(&ada, "mailbox_send", other).await["deduplicated"], false);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn racing_retries_on_two_pods_store_one_message() {
-    let house = super::with_caps(2, 0, 0).await;
-    let (ada, bob, carol) = (house.register().await, settled(&house).await, settled(&house).await);
-    for round in 0..8 {
-        let arguments = with(to(&bob), json!({ "client_message_id": format!("k{round}") }));
-        let racers = (0..8).map(|racer| house.call(racer % 2, &ada, "mailbox_send", arguments.clone()));
-        // The same key to another mailbox takes no lock that the others wait for.
-        let rival = with(to(&carol), json!({ "client_message_id": format!("k{round}") }));
-        let (answers, rival) = tokio::join!(join_all(racers), house.call(1, &ada, "mailbox_send", rival));
-        let stored: Vec<&Value> =
-            answers.iter().map(|answer| &answer.body).filter(|body| body["code"].is_null()).collect();
-        let new = stored.iter().filter(|body| body["deduplicated"] == false).count();
-        assert!(stored.iter().all(|body| body["message_id"] == stored[0]["message_id"]));
-        match rival.status {
-            200 => assert!(stored.is_empty(), "both were stored"),
-            _ => assert_eq!((rival.status, stored.len(), new), (409, 8, 1), "{}", rival.body),
-        }
-    }
-    let all = mail(&house, &bob).await.len() + mail(&house, &carol).await.len();
-    assert_eq!(all, 8);
-}
-
-#[tokio::test]
 async fn agents_reach_only_their_own_organization() {
     let house = House::open().await;
     organization(&house, "acme", Registration::Open).await;
@@ -184,54 +121,9 @@ async fn agents_reach_only_their_own_organization() {
     assert_eq!(house.refused(&ada, "mailbox_send", by_name, "not_found").await, expected);
 }
 
-#[tokio::test]
-async fn what_is_not_between_the_two_cannot_be_replied_to_and_all_of_it_looks_alike() {
-    let house = House::open().await;
-    organization(&house, "acme", Registration::Open).await;
-    let (ada, bob, carol) = (house.register().await, house.register().await, house.register().await);
-    let far = agent_of(&register_at(&house, "acme", json!({})).await.body);
-    let foreign = send(&house, &far, &far, "far").await;
-    let third = send(&house, &carol, &bob, "third party").await;
-    let with_carol = send(&house, &ada, &carol, "other pair").await;
-    let notice = ids(&house.ok(&bob, "mailbox_check", json!({ "limit": 1 })).await["messages"]).remove(0);
-    let mut answers = Vec::new();
-    for id in [nobody(), foreign, third, with_carol, notice] {
-        let arguments = with(to(&bob), json!({ "in_reply_to": id }));
-        answers.push(house.refused(&ada, "mailbox_send", arguments, "not_found").await);
-    }
-    assert!(answers.iter().all(|answer| *answer == answers[0]), "{answers:#?}");
-    assert_eq!(answers[0]["status"], 404);
-}
-
-#[tokio::test]
-async fn a_reply_acks_only_when_it_is_the_recipients_and_an_ack_was_asked() {
-    let house = House::open().await;
-    let (ada, bob) = (settled(&house).await, settled(&house).await);
-    let ask = |asked: bool| with(to(&bob), json!({ "ack_requested": asked }));
-    let asked = house.ok(&ada, "mailbox_send", ask(true)).await["message_id"].clone();
-    let plain = house.ok(&ada, "mailbox_send", ask(false)).await["message_id"].clone();
-    assert_eq!(summary(&house, &bob).await["unacked"], 1);
-    // The sender's own follow-up acks nothing.
-    house.ok(&ada, "mailbox_send", with(to(&bob), json!({ "in_reply_to": asked }))).await;
-    assert_eq!(summary(&house, &bob).await["acked_total"], 1);
-    for (answered, unacked, acked_total) in [(&plain, 1, 1), (&asked, 0, 2), (&asked, 0, 2)] {
-        house.ok(&bob, "mailbox_send", with(to(&ada), json!({ "in_reply_to": answered }))).await;
-        let counts = summary(&house, &bob).await;
-        assert_eq!((&counts["unacked"], &counts["acked_total"]), (&json!(unacked), &json!(acked_total)));
-    }
-    let replies = mail(&house, &ada).await;
-    assert!(replies.iter().all(|reply| reply["message_type"] == "direct" && reply["state"] == "pending"));
-    assert_eq!(replies[1]["in_reply_to"], asked);
-    let state = |message: &Value| message["state"].clone();
-    assert_eq!(
-        mail(&house, &bob).await.iter().map(state).collect::<Vec<_>>(),
-        ["acked", "pending", "pending"]
-    );
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reader_by_cursor_sees_every_message_of_racing_senders_once_and_in_order() {
-    let house = super::with_caps(2, 0, 0).await;
+    let house = with_caps(2, 0, 0).await;
     let bob = settled(&house).await;
     let senders = join_all((0..4).map(|_| house.register())).await;
     let sending = join_all(senders.iter().enumerate().map(async |(place, sender)| {
