@@ -116,7 +116,7 @@ fn request(caller: &Agent, tool: &str, body: &str) -> String {
 
 async fn hang_up(address: SocketAddr, request: &str, number: usize) {
     let mut socket = TcpStream::connect(address).await.unwrap();
-    if number % 3 == 0 {
+    if number.is_multiple_of(3) {
         // Closed with a reset instead of an end.
         socket.set_zero_linger().unwrap();
     }

@@ -141,29 +141,25 @@ impl House {
         assert_eq!(answer.body["code"], code, "{tool}: {} {}", answer.status, answer.body);
         answer.body
     }
-
-    /// Calls a tool over MCP (modern era); gives `structuredContent`.
-    pub async fn mcp(&self, pod: usize, agent: Option<&Agent>, tool: &str, arguments: Value) -> Value {
-        let request = self
-            .http
-            .post(format!("{}/mcp", self.url(pod)))
-            .header("accept", "application/json, text/event-stream")
-            .header("mcp-protocol-version", "2026-07-28")
-            .header("mcp-method", "tools/call")
-            .header("mcp-name", tool)
-            .json(&json!({
-                "jsonrpc": "2.0", "id": 1, "method": "tools/call",
-                "params": { "name": tool, "arguments": arguments, "_meta": {
-                    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-                    "io.modelcontextprotocol/clientCapabilities": {} } }
-            }));
-        let answer = self.send(request, agent.map(|agent| agent.key.as_str())).await;
-        answer.body["result"]["structuredContent"].clone()
-    }
 }
 
 /// Sends one plain message and gives its id.
 pub async fn send(house: &House, from: &Agent, to: &Agent, body: &str) -> String {
     let sent = house.ok(from, "mailbox_send", json!({ "recipient_agent_id": to.id, "body": body })).await;
     sent["message_id"].as_str().unwrap().to_owned()
+}
+
+/// When an agent's mailbox was last polled. Look before a held read begins, for [`polled_since`].
+pub async fn last_poll(house: &House, agent: &Agent) -> Option<time::OffsetDateTime> {
+    sqlx::query_scalar("select last_polled_at from poll where agent_id = $1::text::uuid")
+        .bind(&agent.id)
+        .fetch_optional(&house.db)
+        .await
+        .unwrap()
+}
+
+/// Waits until the mailbox was polled again: a held read has begun.
+pub async fn polled_since(house: &House, agent: &Agent, before: Option<time::OffsetDateTime>) {
+    let polled = async { while last_poll(house, agent).await == before {} };
+    tokio::time::timeout(std::time::Duration::from_secs(60), polled).await.unwrap();
 }

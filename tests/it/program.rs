@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(90);
 pub struct Program {
     /// Where it listens, from its first line.
     pub url: String,
-    /// Its second line.
+    /// Where its metrics are, from its second line.
     pub ops: String,
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
@@ -143,8 +143,8 @@ impl Program {
     }
 
     /// The status of a path without a credential; `None` when nobody listens any more.
-    pub async fn status(&self, path: &str) -> Option<u16> {
-        Some(self.http.get(format!("{}{path}", self.url)).send().await.ok()?.status().as_u16())
+    pub async fn status(&self, url: &str, path: &str) -> Option<u16> {
+        Some(self.http.get(format!("{url}{path}")).send().await.ok()?.status().as_u16())
     }
 
     async fn post(&self, path: &str, key: Option<&str>, body: &Value) -> Answer {

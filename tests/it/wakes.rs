@@ -1,0 +1,147 @@
+//! Held reads wake although what carries the news breaks.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use sqlx::PgPool;
+use tokio::time::timeout;
+use waypost::config::Config;
+use waypost::postgres::private::{PrivateCluster, Settings};
+use waypost::postgres::{pool, schema};
+
+use crate::house::{Agent, House, last_poll, polled_since, settings};
+use crate::program;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_held_read_wakes_in_time_though_listener_and_ring_were_killed() {
+    let house = House::with_pods(2, settings()).await;
+    let (sender, reader) = (house.register().await, house.register().await);
+    // The ring has a connection from its first news on.
+    crate::house::send(&house, &sender, &reader, "first").await;
+    for kills in ["LISTEN%", "%wakes.ring%"] {
+        let cursor = house.ok(&reader, "mailbox_check", json!({})).await["next_since"].clone();
+        let before = last_poll(&house, &reader).await;
+        let held = house.call(1, &reader, "mailbox_check", json!({ "since": cursor, "wait": 25 }));
+        let sending = async {
+            polled_since(&house, &reader, before).await;
+            assert!(terminate(&house, kills).await > 0, "{kills}");
+            crate::house::send(&house, &sender, &reader, "news").await;
+            Instant::now()
+        };
+        let (held, sent) = timeout(PATIENCE, async { tokio::join!(held, sending) }).await.unwrap();
+        let took = sent.elapsed();
+        assert_eq!(held.body["messages"][0]["body"], "news", "{}", held.body);
+        assert!(held.body["waited_ms"].as_i64().unwrap() > 0, "it was held");
+        assert!(took < Duration::from_millis(1_500), "{kills}: {took:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pods_outlive_a_restart_of_postgres_and_no_acknowledged_message_is_lost() {
+    let folder = program::folder();
+    let programs = Settings { data_dir: folder.path().to_owned(), programs: None, search_path: path() };
+    let cluster = PrivateCluster::start(&programs).await.unwrap();
+    let mut house = House::empty().await;
+    house.options = cluster.connect_options();
+    schema::migrate(&pool::session(house.options.clone())).await.unwrap();
+    house.db = PgPool::connect_lazy_with(house.options.clone());
+    let config = Config { caps: waypost::config::Caps { mailbox: 0, sender: 0 }, ..settings() };
+    for _ in 0..2 {
+        house.add_pod(config.clone(), waypost::registry()).await;
+    }
+    let (sender, reader) = (house.register().await, house.register().await);
+    let cursor = house.ok(&reader, "mailbox_check", json!({})).await["next_since"].clone();
+
+    // Sends all the time, before, while and after Postgres is away; no answer is ever untrue.
+    let is_back = AtomicBool::new(false);
+    let sending = async {
+        let (mut acknowledged, mut more) = (Vec::new(), 100);
+        while more > 0 {
+            let message = json!({ "recipient_agent_id": reader.id, "body": "kept" });
+            let answer = house.call(acknowledged.len() % 2, &sender, "mailbox_send", message).await;
+            match answer.status {
+                200 => acknowledged.push(answer.body["message_id"].clone()),
+                503 => {}
+                other => panic!("{other}: {}", answer.body),
+            }
+            more -= usize::from(is_back.load(Ordering::Relaxed) && answer.status == 200);
+        }
+        acknowledged
+    };
+    let restarting = async {
+        wait_for_messages(&house, 50).await;
+        cluster.stop().await;
+        let cluster = PrivateCluster::start(&programs).await.unwrap();
+        is_back.store(true, Ordering::Relaxed);
+        cluster
+    };
+    let (acknowledged, cluster) =
+        timeout(PATIENCE, async { tokio::join!(sending, restarting) }).await.unwrap();
+
+    let stored = read_all(&house, &reader, &cursor).await;
+    assert!(acknowledged.iter().all(|id| stored.contains(id)), "every acknowledged message is stored");
+
+    // Both wake each other's readers again.
+    let end =
+        house.ok(&reader, "mailbox_check", json!({ "since": i64::MAX >> 11 })).await["next_since"].clone();
+    let before = last_poll(&house, &reader).await;
+    let held = house.call(1, &reader, "mailbox_check", json!({ "since": end, "wait": 25 }));
+    let sending = async {
+        polled_since(&house, &reader, before).await;
+        crate::house::send(&house, &sender, &reader, "after").await;
+        Instant::now()
+    };
+    let (held, sent) = timeout(PATIENCE, async { tokio::join!(held, sending) }).await.unwrap();
+    assert_eq!(held.body["messages"][0]["body"], "after", "{}", held.body);
+    assert!(sent.elapsed() < Duration::from_millis(1_500));
+    drop(house);
+    cluster.stop().await;
+}
+
+/// Ends the sessions of this database whose last statement is like that; tells how many.
+async fn terminate(house: &House, statement: &str) -> i64 {
+    sqlx::query_scalar(
+        "select count(*) filter (where pg_terminate_backend(pid)) from pg_stat_activity
+         where datname = current_database() and pid <> pg_backend_pid() and query like $1",
+    )
+    .bind(statement)
+    .fetch_one(&house.db)
+    .await
+    .unwrap()
+}
+
+async fn wait_for_messages(house: &House, count: i64) {
+    let stored = async {
+        loop {
+            let now: i64 =
+                sqlx::query_scalar("select count(*) from message").fetch_one(&house.db).await.unwrap();
+            if now >= count {
+                return;
+            }
+        }
+    };
+    timeout(PATIENCE, stored).await.unwrap();
+}
+
+/// The ids of all messages behind a cursor.
+async fn read_all(house: &House, reader: &Agent, cursor: &Value) -> Vec<Value> {
+    let (mut cursor, mut ids) = (cursor.clone(), Vec::new());
+    loop {
+        let page =
+            house.call(1, reader, "mailbox_check", json!({ "since": cursor, "limit": 100 })).await.body;
+        let messages = page["messages"].as_array().unwrap();
+        if messages.is_empty() {
+            return ids;
+        }
+        ids.extend(messages.iter().map(|message| message["id"].clone()));
+        cursor = page["next_since"].clone();
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the cluster under test is searched where this process would")]
+fn path() -> Option<std::ffi::OsString> {
+    std::env::var_os("PATH")
+}
