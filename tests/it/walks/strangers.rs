@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use futures::stream::{self, StreamExt};
 use serde_json::{Map, Value, json};
 use waypost::call::{Effect, Entry};
 
@@ -19,28 +20,37 @@ async fn what_another_organization_has_equals_what_does_not_exist() {
     let theirs = grounds.rows(THEIRS).await;
     let foreign = names_in(&theirs);
     assert!(foreign.len() >= 12, "the foreign organization is too empty: {foreign:?}");
-    let mut walked = 0;
     for entry in grounds.registry.entries() {
-        let others = sample::accepted(&grounds, entry).await;
-        // One each, since a walk of a tool that gives names gives foreign ones too.
-        let org = format!("ours-{}", entry.spec.name.replace('_', "-"));
-        grounds.found(&org).await;
-        for way in ways(entry) {
-            for (name, schema) in sample::naming(entry) {
-                // Beside what the tool needs, and with its required arguments alone: where two names exclude each
-                // other, one of the two reaches the look-up.
-                let variants: &[&[String]] = if others.is_empty() { &[&[]] } else { &[&others, &[]] };
-                for &others in variants {
-                    let field =
-                        Field { org: &org, entry, way, name, is_list: schema["type"] == "array", others };
-                    field.compare(&grounds, &foreign).await;
-                    walked += 1;
-                }
-            }
+        walk(&grounds, entry, &foreign).await;
+    }
+    assert_eq!(grounds.rows(THEIRS).await, theirs, "something changed in the foreign organization");
+}
+
+/// Every naming field of a tool, by every way.
+async fn walk(grounds: &Grounds, entry: &Arc<Entry>, foreign: &BTreeMap<String, String>) {
+    let others = sample::accepted(grounds, entry).await;
+    // An organization for each tool: a walk of one that gives names gives foreign ones too.
+    let org = format!("ours-{}", entry.spec.name.replace('_', "-"));
+    grounds.found(&org).await;
+    // Beside what the tool needs, and with its required arguments alone: where two names exclude each other, one of
+    // the two reaches the look-up.
+    let variants: &[&[String]] = if others.is_empty() { &[&[]] } else { &[&others, &[]] };
+    let mut fields = Vec::new();
+    for way in ways(entry) {
+        for (name, schema) in sample::naming(entry) {
+            let is_list = schema["type"] == "array";
+            fields.extend(variants.iter().map(|others| Field {
+                org: &org,
+                entry,
+                way,
+                name,
+                is_list,
+                others,
+            }));
         }
     }
-    assert!(walked > 0);
-    assert_eq!(grounds.rows(THEIRS).await, theirs, "something changed in the foreign organization");
+    let comparing = fields.iter().map(|field| field.compare(grounds, foreign));
+    stream::iter(comparing).buffer_unordered(8).collect::<()>().await;
 }
 
 /// One field of a tool, by one way.
