@@ -96,9 +96,13 @@ impl Borrowed {
         self.0.as_deref_mut().ok_or_else(|| Error::internal("the connection was given back"))
     }
 
-    /// Gives it back to the pool.
+    /// Gives it back to the pool, which asks it for a sign of life first. The driver would wait
+    /// for that without end, with the connection's place in the pool taken.
+    #[expect(clippy::disallowed_methods, reason = "the driver's own task for this, but with an end")]
     pub(super) fn release(mut self) {
-        drop(self.0.take());
+        if let Some(mut connection) = self.0.take() {
+            tokio::spawn(timeout(ANSWER, connection.return_to_pool()));
+        }
     }
 }
 

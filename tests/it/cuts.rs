@@ -186,6 +186,21 @@ async fn a_statement_that_vanishes_in_a_black_hole_fails_in_time_and_stores_noth
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_that_vanishes_on_its_way_back_to_the_pool_is_not_missed_for_long() {
+    let cut = Cut::with_pool(1).await;
+    let (sender, recipient) = (cut.agent().await, cut.agent().await);
+    let message = json!({ "recipient_agent_id": recipient.id, "body": "hello" });
+    cut.proxy.break_at(At::AfterAnswerTo("commit"), How::HoleBefore);
+    assert_eq!(cut.call(&sender, "mailbox_send", message.clone()).await.status, 200);
+
+    // It was the only one: until it is given up, calls are told to come again.
+    let served = async { while cut.call(&sender, "mailbox_send", message.clone()).await.status != 200 {} };
+    timeout(BOUND, served).await.expect("the pool must make another");
+    assert!(cut.proxy.heal());
+    cut.leaves_nothing_open().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_outcome_nobody_can_look_up_is_told_as_unknown_and_settled_by_a_retry() {
     let cut = Cut::open().await;
     let (sender, recipient) = (cut.agent().await, cut.agent().await);
@@ -217,11 +232,16 @@ fn uncapped() -> Config {
 
 impl Cut {
     async fn open() -> Cut {
+        Cut::with_pool(10).await
+    }
+
+    /// The pod behind the proxy has so many connections for calls.
+    async fn with_pool(pool: u32) -> Cut {
         let mut house = House::empty().await;
         let real = house.options.clone();
         let proxy = Proxy::start(real.get_socket().unwrap()).await;
         house.options = real.clone().socket(proxy.folder());
-        house.add_pod(uncapped(), waypost::registry()).await;
+        house.add_pod(Config { pool, ..uncapped() }, waypost::registry()).await;
         house.options = real;
         house.add_pod(uncapped(), waypost::registry()).await;
         Cut { house, proxy, took_place: AtomicBool::new(false) }

@@ -25,6 +25,8 @@ pub enum At {
     Chunk(usize),
     /// Where the pod says this.
     Saying(&'static str),
+    /// At the second chunk behind where the pod says this: after the answer to it.
+    AfterAnswerTo(&'static str),
 }
 
 /// How to break.
@@ -57,6 +59,8 @@ struct Orders {
     breaks: Option<(At, How)>,
     /// Chunks seen since the plan was made.
     seen: usize,
+    /// Chunks seen since the words were said, those included.
+    seen_since: usize,
     /// Break, and then let nobody connect any more.
     is_last: bool,
     is_closed: bool,
@@ -119,6 +123,11 @@ impl Plan {
             let is_here = match at {
                 At::Chunk(number) => orders.seen == number,
                 At::Saying(words) => contains(chunk, words.as_bytes()),
+                At::AfterAnswerTo(words) => {
+                    let is_said = orders.seen_since > 0 || contains(chunk, words.as_bytes());
+                    orders.seen_since += usize::from(is_said);
+                    orders.seen_since == 3
+                }
             };
             if !is_here {
                 return None;
