@@ -15,9 +15,9 @@ use super::caller::{NO_AGENT_KEY, NO_OWNER_KEY};
 use super::fingerprint::Fingerprint;
 use super::holds::Holds;
 use super::registry::{Command, Entry, Ran};
-use super::transaction::{ATTEMPT, Borrowed, Ended, Transaction, silence};
+use super::transaction::{ATTEMPT, Ended, Transaction};
 use super::{Access, Caller, Effect, Error, Result, Terms};
-use crate::postgres::pool::is_lost;
+use crate::postgres::pool::{Borrowed, is_lost, silence};
 use crate::telemetry;
 use crate::wakes::{News, Topic, Wakes};
 
@@ -195,8 +195,8 @@ impl Dispatch {
     }
 
     async fn read(&self, job: &Job, held_for: Option<Duration>) -> Result<Ran, Failed> {
-        let mut connection = Borrowed::from(&self.pool).await?;
-        let mut call = self.open(job, connection.db()?, held_for);
+        let mut connection = Borrowed::from(&self.pool).await.map_err(Error::from)?;
+        let mut call = self.open(job, connection.db().map_err(Error::from)?, held_for);
         let ran = in_time(job.command.run(&mut call)).await;
         if !matches!(ran, Err(Error::Unavailable { .. })) {
             connection.release();
