@@ -6,7 +6,7 @@ use sqlx::{PgConnection, PgPool, Row};
 use uuid::Uuid;
 
 use crate::call::transaction::{Ended, Transaction};
-use crate::call::{Error, Result, instant};
+use crate::call::{Error, Organization, Result, instant};
 use crate::config::{AgentChore, Caps, KeyChore, OrgChore, Registration};
 use crate::mailbox::{NewAgent, create_agent, mint_agent_key, names, revoke_keys};
 use crate::postgres::pool;
@@ -69,9 +69,7 @@ async fn org(db: &mut PgConnection, chore: OrgChore) -> Result<Value> {
 }
 
 async fn create_org(db: &mut PgConnection, slug: &str, registration: Registration) -> Result<Value> {
-    let is_word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    let begins_well = slug.starts_with(|c: char| c.is_ascii_lowercase());
-    if !begins_well || slug.len() > 63 || !slug.chars().all(is_word) {
+    if !Organization::is_slug(slug) {
         return Err(Error::invalid(
             "SLUG",
             "must be lower-case letters, digits and dashes, a letter first, at most 63",

@@ -31,6 +31,14 @@ pub struct Organization {
     pub open: bool,
 }
 
+impl Organization {
+    /// Whether `text` can be the name of an organization: `^[a-z][a-z0-9-]{0,62}$`.
+    pub fn is_slug(text: &str) -> bool {
+        let is_word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        text.len() <= 63 && text.starts_with(|c: char| c.is_ascii_lowercase()) && text.chars().all(is_word)
+    }
+}
+
 /// An agent key that stands. One key is one session.
 #[derive(Debug, Clone)]
 pub struct AgentSession {

@@ -144,6 +144,8 @@ pub struct Liveness {
     pub last_polled_at: Option<time::OffsetDateTime>,
     /// Minutes since then.
     pub minutes_ago: Option<i64>,
+    /// The look-up itself failed: nothing of this is known.
+    pub is_unknown: bool,
 }
 
 /// The half of a probe's proof that failed.
@@ -261,6 +263,7 @@ impl Liveness {
     /// The short code that tells a sender what to make of a full mailbox.
     fn hint(&self) -> Option<String> {
         match self.minutes_ago {
+            _ if self.is_unknown => Some("recipient_liveness_unknown".into()),
             _ if self.monitored => None,
             None => Some("recipient_never_polled".into()),
             Some(minutes) => Some(format!("recipient_last_polled_{minutes}m_ago")),

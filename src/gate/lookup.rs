@@ -66,6 +66,9 @@ impl Lookup {
 
     /// The organization of that name.
     pub(super) async fn organization(&self, slug: &str) -> Result<Option<Organization>> {
+        if !Organization::is_slug(slug) {
+            return Ok(None);
+        }
         if let Some(organization) = self.organizations.get(slug) {
             return Ok(Some(organization));
         }

@@ -6,5 +6,5 @@
 mod post;
 pub mod rules;
 
-pub use post::post;
+pub use post::{answer_of, post};
 pub use rules::{Acks, Delivered, Key, Letter, Posted, Posting, Sender, Verdict};

@@ -33,6 +33,24 @@ pub async fn post(db: &mut PgConnection, caps: Caps, postings: &[Posting]) -> Re
     Ok(verdicts)
 }
 
+/// What a retry with this key gets, if it was used before: `Replayed` or `KeyReused`.
+pub async fn answer_of(
+    db: &mut PgConnection,
+    org_id: Uuid,
+    agent_id: Uuid,
+    namespace: &'static str,
+    key: &str,
+    fingerprint: [u8; 32],
+) -> Result<Option<Verdict>> {
+    let mut facts = Facts::default();
+    find_earlier(db, vec![(org_id, agent_id, namespace.to_owned(), key.to_owned())], &mut facts).await?;
+    let earlier = facts.earlier.into_values().next();
+    Ok(earlier.map(|earlier| match earlier.fingerprint == fingerprint {
+        true => Verdict::Replayed(earlier.answer),
+        false => Verdict::KeyReused,
+    }))
+}
+
 /// Locks the mailboxes of all postings, in order, and reads their state.
 async fn lock(db: &mut PgConnection, postings: &[Posting], facts: &mut Facts) -> Result<()> {
     let mut mailboxes: Vec<Mailbox> = postings.iter().flat_map(Posting::mailboxes).collect();

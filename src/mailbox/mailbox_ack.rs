@@ -109,7 +109,11 @@ impl Tool for MailboxAck {
             probe.judge_proof(proof.as_ref())?;
         }
         let reply = self.reply(call, &named).await?;
-        let terms = Terms { unknown: self.unknown(&named), skipped: reply.as_ref().err().copied().flatten() };
+        let terms = Terms {
+            unknown: self.unknown(&named),
+            // A reply that is not sent all the same has lost a race: another call acked everything first.
+            skipped: reply.as_ref().map_or_else(|skipped| *skipped, |_| Some(ReplySkipped::AlreadyAcked)),
+        };
         let posting = self.posting(call, reply.ok(), proof, terms.clone())?;
         match recipient::post(call, posting).await? {
             Verdict::Posted(posted) => {
@@ -235,6 +239,7 @@ impl MailboxAck {
 #[derive(Debug, Clone)]
 struct Terms {
     unknown: Vec<Uuid>,
+    /// Why there is no reply, if none is sent.
     skipped: Option<ReplySkipped>,
 }
 
@@ -246,7 +251,7 @@ impl Terms {
             already_acked: posted.already_acked.len(),
             unknown: self.unknown.clone(),
             reply: reply.map(|reply| Reply { message_id: reply.message_id, recipient_agent_id: reply.to }),
-            reply_skipped: self.skipped,
+            reply_skipped: self.skipped.filter(|_| reply.is_none()),
             replayed: false,
         }
     }

@@ -57,12 +57,13 @@ pub struct Checked {
     retry_after: u64,
     /// True: since was beyond the newest message; go on from next_since.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
-    #[schemars(default)]
     cursor_ahead: bool,
     /// How to drain the mailbox.
     consumer_recipe: &'static str,
 }
 
+/// Bytes kept for what a page holds beside its messages.
+const FRAME: usize = 1024;
 /// Seconds to leave after an empty answer that was not held.
 const IDLE_RETRY: u64 = 5;
 
@@ -145,6 +146,6 @@ async fn after(db: &mut PgConnection, caller: &Caller, since: i64, limit: i64) -
     .fetch_all(db)
     .await?;
     let mut messages = rows.iter().map(rows::message).collect::<sqlx::Result<Vec<_>>>()?;
-    messages.truncate(page::fitting(&messages)?);
+    messages.truncate(page::fitting(&messages, FRAME)?);
     Ok(messages)
 }

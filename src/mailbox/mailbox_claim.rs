@@ -1,5 +1,7 @@
 //! `mailbox_claim`: leases messages to one run.
 
+use std::collections::HashSet;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sqlx::{PgConnection, Row};
@@ -80,15 +82,16 @@ impl Tool for MailboxClaim {
         let mut messages = live_batch(call.db, mailbox, run_id).await?;
         if messages.is_empty() {
             messages = free(call.db, mailbox, self.limit, self.message_ids.as_deref()).await?;
-            messages.truncate(page::fitting(&messages)?);
+            // Measured as they will be shown: a lease adds its end to each.
+            show_leased(&mut messages, call.now);
+            messages.truncate(page::fitting(&messages, FRAME)?);
             self.lease(call.db, mailbox, run_id, &mut messages).await?;
         }
         rows::stamp_poll(call.db, call.caller).await?;
-        let asked = self.message_ids.iter().flatten();
         Ok(Claimed {
             run_id,
             lease_expires_at: messages.first().and_then(|message| message.lease_expires_at),
-            skipped: asked.filter(|id| messages.iter().all(|message| message.id != **id)).copied().collect(),
+            skipped: self.skipped(&messages),
             remaining: rows::summary(call.db, call.caller).await?.pending,
             messages,
         })
@@ -97,7 +100,15 @@ impl Tool for MailboxClaim {
 
 type Mailbox = (Uuid, Uuid);
 
+/// Bytes kept for what an answer holds beside its messages: 100 skipped ids and the rest.
+const FRAME: usize = 5 * 1024;
+
 impl MailboxClaim {
+    fn skipped(&self, leased: &[Message]) -> Vec<Uuid> {
+        let mut named: HashSet<Uuid> = leased.iter().map(|message| message.id).collect();
+        self.message_ids.iter().flatten().filter(|id| named.insert(**id)).copied().collect()
+    }
+
     /// Leases `messages` to the run by the database's clock.
     async fn lease(
         &self,
@@ -132,11 +143,15 @@ impl MailboxClaim {
         .fetch_one(db)
         .await?;
         let until: OffsetDateTime = row.try_get(0)?;
-        for message in messages {
-            message.state = State::Claimed;
-            message.lease_expires_at = Some(until);
-        }
+        show_leased(messages, until);
         Ok(())
+    }
+}
+
+fn show_leased(messages: &mut [Message], until: OffsetDateTime) {
+    for message in messages {
+        message.state = State::Claimed;
+        message.lease_expires_at = Some(until);
     }
 }
 

@@ -3,14 +3,16 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use sqlx::{PgConnection, Row};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::recipient::{self, Wanted};
 use super::{rows, rules};
+use crate::call::error::Liveness;
 use crate::call::{Access, Call, Effect, Error, Hints, Reach, Result, Route, Spec, Tool, instant};
-use crate::inbox::{Acks, Key, Letter, Posted, Posting, Sender, Verdict};
+use crate::inbox::{self, Acks, Key, Letter, Posted, Posting, Sender, Verdict};
+
+mod answering;
 
 /// Send one message to another agent's mailbox.
 ///
@@ -48,6 +50,9 @@ pub struct MailboxSend {
     #[schemars(length(max = 80))]
     recipient_agent_name: Option<String>,
 }
+
+/// The namespace of its keys: the argument's name.
+const KEYS: &str = "client_message_id";
 
 fn direct() -> String {
     "direct".into()
@@ -95,10 +100,10 @@ impl Tool for MailboxSend {
 
     async fn run(&self, call: &mut Call<'_>) -> Result<Sent> {
         self.judge()?;
-        let to = recipient::find(call, self.wanted()?).await?;
-        let acks = match self.in_reply_to {
-            Some(message_id) => acks_by_answering(call, message_id, to).await?,
-            None => None,
+        let wanted = self.wanted()?;
+        let (to, acks) = match self.addressed(call, wanted).await {
+            Ok(addressed) => addressed,
+            Err(refused) => return self.answered_before(call, refused).await,
         };
         let posting = self.posting(call, to, acks)?;
         match recipient::post(call, posting).await? {
@@ -109,7 +114,7 @@ impl Tool for MailboxSend {
                 call.mark_replay();
                 serde_json::from_value(answer).map_err(Error::internal)
             }
-            Verdict::KeyReused => Err(Error::IdempotencyConflict("client_message_id")),
+            Verdict::KeyReused => Err(Error::IdempotencyConflict(KEYS)),
             Verdict::NoMailbox(_) => Err(Error::NotFound("recipient")),
             Verdict::MailboxFull(_) => full(call, to, false).await,
             Verdict::SenderFull(_) => full(call, to, true).await,
@@ -140,6 +145,35 @@ impl MailboxSend {
         }
     }
 
+    /// The recipient, and what this answer acks.
+    async fn addressed(&self, call: &mut Call<'_>, wanted: Wanted<'_>) -> Result<(Uuid, Option<Acks>)> {
+        let to = recipient::find(call, wanted).await?;
+        let acks = match self.in_reply_to {
+            Some(message_id) => answering::acks(call, message_id, to).await?,
+            None => None,
+        };
+        Ok((to, acks))
+    }
+
+    /// What was stored is answered to its retry, though by now the recipient would refuse it, or its
+    /// name means several.
+    async fn answered_before(&self, call: &mut Call<'_>, refused: Error) -> Result<Sent> {
+        let agent_id = call.caller.agent()?.agent_id;
+        let is_passing = matches!(refused, Error::Unavailable { .. } | Error::Internal(_));
+        let Some(key) = self.client_message_id.as_deref().filter(|_| !is_passing) else {
+            return Err(refused);
+        };
+        let (org_id, print) = (call.caller.org.org_id, call.fingerprint.0);
+        match inbox::answer_of(call.db, org_id, agent_id, KEYS, key, print).await? {
+            Some(Verdict::Replayed(answer)) => {
+                call.mark_replay();
+                serde_json::from_value(answer).map_err(Error::internal)
+            }
+            Some(_) => Err(Error::IdempotencyConflict(KEYS)),
+            None => Err(refused),
+        }
+    }
+
     fn posting(&self, call: &Call<'_>, to: Uuid, acks: Option<Acks>) -> Result<Posting> {
         let sender = call.caller.agent()?;
         let letter = Letter {
@@ -158,7 +192,7 @@ impl MailboxSend {
         };
         let key = self.client_message_id.as_ref().map(|key| Key {
             agent_id: sender.agent_id,
-            namespace: "client_message_id",
+            namespace: KEYS,
             key: key.clone(),
             fingerprint: call.fingerprint.0,
             answer: Box::new(|posted| {
@@ -180,42 +214,9 @@ fn sent(posted: &Posted) -> Option<Sent> {
     })
 }
 
-/// The ack that an answer implies: of a message that its recipient was asked to ack.
-///
-/// # Errors
-/// `not_found` unless the message is of the caller and `peer`: unknown, foreign and
-/// another party's messages are all alike.
-async fn acks_by_answering(call: &mut Call<'_>, message_id: Uuid, peer: Uuid) -> Result<Option<Acks>> {
-    let agent_id = call.caller.agent()?.agent_id;
-    let asked = asks_for_ack(call.db, call.caller.org.org_id, message_id, agent_id, peer).await?;
-    let asked = asked.ok_or(Error::NotFound("message to reply to"))?;
-    Ok(asked.then(|| Acks { agent_id, message_ids: vec![message_id], ack_body: None }))
-}
-
-/// Whether a message between these two asks `agent_id`, as its recipient, for an ack.
-async fn asks_for_ack(
-    db: &mut PgConnection,
-    org_id: Uuid,
-    message_id: Uuid,
-    agent_id: Uuid,
-    peer: Uuid,
-) -> Result<Option<bool>> {
-    let row = sqlx::query(
-        "-- mailbox.asks_for_ack
-         select ack_requested and recipient_agent_id = $3 from message
-         where org_id = $1 and message_id = $2
-           and ((sender_agent_id = $3 and recipient_agent_id = $4) or (sender_agent_id = $4 and recipient_agent_id = $3))",
-    )
-    .bind(org_id)
-    .bind(message_id)
-    .bind(agent_id)
-    .bind(peer)
-    .fetch_optional(db)
-    .await?;
-    Ok(row.map(|row| row.try_get(0)).transpose()?)
-}
-
 async fn full(call: &mut Call<'_>, recipient: Uuid, per_sender: bool) -> Result<Sent> {
-    let liveness = rows::liveness(call.db, call.caller.org.org_id, recipient).await?;
+    let liveness = rows::liveness(call.db, call.caller.org.org_id, recipient).await;
+    // The mailbox is full all the same.
+    let liveness = liveness.unwrap_or(Liveness { is_unknown: true, ..Liveness::default() });
     Err(Error::MailboxFull { per_sender, liveness: Box::new(liveness) })
 }

@@ -20,7 +20,7 @@ pub(super) enum Wanted<'a> {
 }
 
 /// Candidates shown for a name that several agents share.
-const CANDIDATES: usize = 5;
+const CANDIDATES: i64 = 5;
 
 /// Finds the recipient of the caller's mail.
 ///
@@ -81,20 +81,35 @@ pub(super) async fn post(call: &mut Call<'_>, posting: Posting) -> Result<Verdic
 }
 
 async fn find_by_name(db: &mut PgConnection, org_id: Uuid, name: &str) -> Result<Uuid> {
-    let alike = alike(db, org_id, &names::fold(name)).await?;
-    let exact: Vec<&Candidate> = alike.iter().filter(|candidate| candidate.agent_name == name).collect();
-    match (exact.as_slice(), alike.as_slice()) {
-        ([one], _) => Ok(one.agent_id),
-        (_, [one]) => Ok(one.agent_id),
-        (_, []) => Err(Error::NotFound("recipient")),
-        (_, several) => {
-            Err(Error::RecipientAmbiguous { candidates: several.iter().take(CANDIDATES).cloned().collect() })
-        }
+    let folded = names::fold(name);
+    if let [agent_id] = exact(db, org_id, name, &folded).await?[..] {
+        return Ok(agent_id);
+    }
+    let candidates = alike(db, org_id, &folded).await?;
+    match candidates.as_slice() {
+        [] => Err(Error::NotFound("recipient")),
+        [one] => Ok(one.agent_id),
+        _ => Err(Error::RecipientAmbiguous { candidates }),
     }
 }
 
-/// Agents whose names fold alike, live first: verified, then monitored, then the most
-/// recent poll. Bounded: whoever shares a name with more than that is found by id.
+/// Agents of exactly this name: two tell as much as more. Looked for by itself, so that no crowd of
+/// lookalikes can hide the one that is meant.
+async fn exact(db: &mut PgConnection, org_id: Uuid, name: &str, folded: &str) -> Result<Vec<Uuid>> {
+    let agents = sqlx::query_scalar(
+        "-- mailbox.exact_name
+         select agent_id from agent where org_id = $1 and name_folded = $2 and name = $3 limit 2",
+    )
+    .bind(org_id)
+    .bind(folded)
+    .bind(name)
+    .fetch_all(db)
+    .await?;
+    Ok(agents)
+}
+
+/// Some agents whose names fold alike, live first: verified, then monitored, then the most
+/// recent poll.
 async fn alike(db: &mut PgConnection, org_id: Uuid, folded: &str) -> Result<Vec<Candidate>> {
     let rows = sqlx::query(
         "-- mailbox.alike
@@ -103,10 +118,11 @@ async fn alike(db: &mut PgConnection, org_id: Uuid, folded: &str) -> Result<Vec<
                 >= 3, false) as monitored
          from agent a left join poll p using (org_id, agent_id)
          where a.org_id = $1 and a.name_folded = $2
-         order by verified desc, monitored desc, p.last_polled_at desc nulls last, a.agent_id limit 1000",
+         order by verified desc, monitored desc, p.last_polled_at desc nulls last, a.agent_id limit $3",
     )
     .bind(org_id)
     .bind(folded)
+    .bind(CANDIDATES)
     .fetch_all(db)
     .await?;
     let read = |row: &sqlx::postgres::PgRow| -> sqlx::Result<Candidate> {

@@ -9,8 +9,9 @@ use sqlx::{PgConnection, Row};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use crate::call::caller::NO_AGENT_KEY;
 use crate::call::error::Liveness;
-use crate::call::{Caller, Result, instant};
+use crate::call::{Caller, Error, Result, instant};
 
 /// A message in the reader's own mailbox.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
@@ -183,8 +184,10 @@ pub(super) async fn summary(db: &mut PgConnection, caller: &Caller) -> Result<Su
     )
     .bind(caller.org.org_id)
     .bind(caller.agent()?.agent_id)
-    .fetch_one(&mut *db)
+    .fetch_optional(&mut *db)
     .await?;
+    // An agent that was removed a moment ago may still be known at the gate.
+    let row = row.ok_or(Error::Unauthorized(NO_AGENT_KEY))?;
     let claimed: i64 = row.try_get("claimed")?;
     Ok(Summary {
         pending: i64::from(row.try_get::<i32, _>("open")?).saturating_sub(claimed).max(0),
@@ -220,6 +223,7 @@ pub(super) async fn stamp_poll(db: &mut PgConnection, caller: &Caller) -> Result
          insert into poll (org_id, agent_id, first_polled_at, last_polled_at, polled_hour, hours)
          select $1, $2, clock.now, clock.now, clock.hour, b'1'::bit(24) from clock
          where not exists (select from poll where org_id = $1 and agent_id = $2)
+           and exists (select from agent where org_id = $1 and agent_id = $2)
          on conflict do nothing",
     )
     .bind(caller.org.org_id)
@@ -247,5 +251,6 @@ pub(super) async fn liveness(db: &mut PgConnection, org_id: Uuid, agent_id: Uuid
         monitored: row.try_get("monitored")?,
         last_polled_at: row.try_get("last_polled_at")?,
         minutes_ago: row.try_get("minutes_ago")?,
+        is_unknown: false,
     })
 }

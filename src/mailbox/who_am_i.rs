@@ -6,7 +6,8 @@ use sqlx::Row;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::call::{Access, Call, Effect, Hints, Reach, Result, Route, Spec, Tool, instant};
+use crate::call::caller::NO_AGENT_KEY;
+use crate::call::{Access, Call, Effect, Error, Hints, Reach, Result, Route, Spec, Tool, instant};
 
 /// Show which agent your key belongs to. Use it to check a key you found.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -62,8 +63,10 @@ impl Tool for WhoAmI {
         )
         .bind(call.caller.org.org_id)
         .bind(agent.agent_id)
-        .fetch_one(&mut *call.db)
+        .fetch_optional(&mut *call.db)
         .await?;
+        // An agent that was removed a moment ago may still be known at the gate.
+        let row = row.ok_or(Error::Unauthorized(NO_AGENT_KEY))?;
         Ok(Identity {
             agent_id: agent.agent_id,
             agent_name: agent.agent_name.clone(),

@@ -17,12 +17,16 @@ const FRESH: Duration = Duration::from_secs(1);
 
 /// The session settings of every connection.
 ///
-/// Plans are made once, since every statement here is short and keyed. A statement or
-/// a transaction that hangs (a stopped pod, a cut network) is ended by the server, so
-/// that its locks do not outlive it for long.
+/// Plans are made once, since every statement here is short and keyed. One made while a table
+/// is young must not scan it: it would stay while the table grows. A statement or a transaction
+/// that hangs (a stopped pod, a cut network) is ended by the server, so that its locks do not
+/// outlive it for long.
 pub fn session(options: PgConnectOptions) -> PgConnectOptions {
     options.application_name("waypost").options([
         ("jit", "off"),
+        ("enable_seqscan", "off"),
+        ("enable_hashjoin", "off"),
+        ("enable_mergejoin", "off"),
         ("plan_cache_mode", "force_generic_plan"),
         ("statement_timeout", "15s"),
         ("lock_timeout", "10s"),

@@ -141,25 +141,6 @@ impl House {
         assert_eq!(answer.body["code"], code, "{tool}: {} {}", answer.status, answer.body);
         answer.body
     }
-
-    /// Calls a tool over MCP (modern era); gives `structuredContent`.
-    pub async fn mcp(&self, pod: usize, agent: Option<&Agent>, tool: &str, arguments: Value) -> Value {
-        let request = self
-            .http
-            .post(format!("{}/mcp", self.url(pod)))
-            .header("accept", "application/json, text/event-stream")
-            .header("mcp-protocol-version", "2026-07-28")
-            .header("mcp-method", "tools/call")
-            .header("mcp-name", tool)
-            .json(&json!({
-                "jsonrpc": "2.0", "id": 1, "method": "tools/call",
-                "params": { "name": tool, "arguments": arguments, "_meta": {
-                    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-                    "io.modelcontextprotocol/clientCapabilities": {} } }
-            }));
-        let answer = self.send(request, agent.map(|agent| agent.key.as_str())).await;
-        answer.body["result"]["structuredContent"].clone()
-    }
 }
 
 /// Sends one plain message and gives its id.

@@ -16,7 +16,7 @@ async fn the_tour_prints_what_the_readme_says() {
     let tour = tour();
     let blocks = fenced(&tour, "sh");
     let script: Vec<String> =
-        blocks.iter().map(|block| format!("{block}printf '{}'", MARK.escape_default())).collect();
+        blocks.iter().map(|block| format!("{block}printf '{}'\n", MARK.escape_default())).collect();
     let script = script.concat().replace("http://127.0.0.1:8080", &house.url(0));
     let folder = tempfile::tempdir().unwrap();
     let bash = Command::new("bash")
@@ -26,7 +26,7 @@ async fn the_tour_prints_what_the_readme_says() {
         .output()
         .await
         .unwrap();
-    assert!(bash.status.success());
+    assert!(bash.status.success(), "{}", String::from_utf8_lossy(&bash.stdout));
 
     let printed = String::from_utf8(bash.stdout).unwrap();
     let printed: Vec<String> = printed.split(MARK).map(masked).filter(|output| !output.is_empty()).collect();

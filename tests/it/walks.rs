@@ -10,6 +10,7 @@ mod grounds;
 mod hygiene;
 mod json_schema;
 mod malformed;
+mod reply;
 mod sample;
 mod spelling;
 mod strangers;

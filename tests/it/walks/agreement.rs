@@ -6,8 +6,9 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 use waypost::call::{Access, Entry, Reach};
 
-use super::doors::{self, Reply, Sent, Way, ways};
+use super::doors::{self, Sent, Way, ways};
 use super::grounds::{Grounds, OURS, uuid};
+use super::reply::{self, Reply};
 use super::{json_schema, sample};
 
 #[tokio::test]
@@ -133,7 +134,7 @@ fn check_failure(entry: &Entry, way: Way, reply: &Reply, published: &HashMap<Str
 
 /// The output schemas as `tools/list` shows them, of every tool that is listed.
 async fn published(grounds: &Grounds) -> HashMap<String, Value> {
-    let reply = doors::send(doors::list(grounds.house.http(), &grounds.root(OURS))).await;
+    let reply = reply::send(doors::list(grounds.house.http(), &grounds.root(OURS))).await;
     let tools = reply.json()["result"]["tools"].as_array().cloned().unwrap_or_else(|| panic!("{reply:?}"));
     let schemas: HashMap<String, Value> = tools
         .into_iter()

@@ -4,8 +4,9 @@ use serde_json::Value;
 use waypost::call::credential::{Kind, Secret};
 use waypost::call::{Access, Entry};
 
-use super::doors::{self, Reply, Sent, Way, ways};
+use super::doors::{self, Sent, Way, ways};
 use super::grounds::{Grounds, OURS, THEIRS};
+use super::reply::{self, Reply};
 use super::sample;
 
 #[tokio::test]
@@ -116,7 +117,7 @@ async fn a_key_in_a_url_is_never_taken() {
                 let url =
                     doors::with_query(request.url().as_str(), &format!("{name}={}", caller.key(access)));
                 *request.url_mut() = url.parse().unwrap();
-                let reply = doors::read(http.execute(request).await.unwrap()).await;
+                let reply = reply::read(http.execute(request).await.unwrap()).await;
                 assert!(reply.answer(way).is_none(), "{} by {way}: ?{name}: {reply:?}", entry.spec.name);
                 reply.refusal(way, entry);
                 assert!(

@@ -9,7 +9,8 @@ use waypost::call::{Access, Entry, Registry};
 use waypost::config::{OrgChore, Registration};
 use waypost::operator::{self, Chore};
 
-use super::doors::{self, Reply, Sent, Way};
+use super::doors::{self, Sent, Way};
+use super::reply::{self, Reply};
 use crate::house::House;
 
 pub const OURS: &str = "ours";
@@ -134,7 +135,7 @@ impl Grounds {
         way: Way,
         arguments: Map<String, Value>,
     ) -> Reply {
-        doors::send(doors::request(self.house.http(), root, entry, way, key, arguments)).await
+        reply::send(doors::request(self.house.http(), root, entry, way, key, arguments)).await
     }
 
     /// All rows of an organization, by table.

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 use waypost::call::Entry;
 
-use super::doors::{self, Reply, Way, ways};
+use super::doors::{self, Way, ways};
 use super::grounds::{Caller, Grounds};
 use super::malformed::{self, CANARY, Fate, Probe};
+use super::reply::{self, Reply};
 use super::sample;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -117,7 +118,7 @@ impl Bench<'_> {
     }
 
     async fn post(&self, body: &[u8]) -> Reply {
-        doors::send(self.request(body)).await
+        reply::send(self.request(body)).await
     }
 
     fn request(&self, body: &[u8]) -> reqwest::RequestBuilder {
@@ -194,7 +195,7 @@ async fn a_query_is_readable_and_says_nothing_twice_or_it_is_refused() {
                 let request = doors::request(http, &root, entry, way, &caller.sent(entry), good.clone());
                 let mut request = request.build().unwrap();
                 *request.url_mut() = doors::with_query(request.url().as_str(), query).parse().unwrap();
-                let reply = doors::read(http.execute(request).await.unwrap()).await;
+                let reply = reply::read(http.execute(request).await.unwrap()).await;
                 let context = format!("{} by {way}: ?{query}", entry.spec.name);
                 assert!(reply.answer(way).is_none(), "{context}: {reply:?}");
                 reply.refusal(way, entry);
