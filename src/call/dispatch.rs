@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use sqlx::{PgConnection, PgPool};
 use time::OffsetDateTime;
+use tokio::sync::Semaphore;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
@@ -17,7 +18,7 @@ use super::holds::Holds;
 use super::registry::{Command, Entry, Ran};
 use super::transaction::{ATTEMPT, Ended, Transaction};
 use super::{Access, Caller, Effect, Error, Result, Terms};
-use crate::postgres::pool::{Borrowed, is_lost, silence};
+use crate::postgres::pool::{ACQUIRE, Borrowed, is_lost, silence};
 use crate::telemetry;
 use crate::wakes::{News, Topic, Wakes};
 
@@ -33,6 +34,9 @@ pub struct Dispatch {
     /// Every database call runs in one of these tasks: a client that hangs up
     /// ends its wait, never a statement half way.
     pub tasks: TaskTracker,
+    /// One for each connection of the pool. Calls queue for these, not for the pool, and a client
+    /// that hangs up leaves the queue.
+    pub turns: Arc<Semaphore>,
     /// Held reads of this pod.
     pub holds: Holds,
     /// Set when the pod drains: held reads then answer what they have.
@@ -167,9 +171,13 @@ impl Dispatch {
 
     /// Runs the command once, in a task of its own.
     async fn look(&self, job: &Arc<Job>, held_for: Option<Duration>) -> Result<Ran> {
+        let turn = timeout(ACQUIRE, self.turns.clone().acquire_owned()).await;
+        let turn = turn.map_err(|_| sqlx::Error::PoolTimedOut)?.map_err(Error::internal)?;
         let (dispatch, job) = (self.clone(), job.clone());
         let task = self.tasks.spawn(tracing::Instrument::in_current_span(async move {
-            dispatch.attempts(&job, held_for).await
+            let outcome = dispatch.attempts(&job, held_for).await;
+            drop(turn);
+            outcome
         }));
         task.await.unwrap_or_else(|died| Err(Error::internal(died)))
     }

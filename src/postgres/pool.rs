@@ -9,7 +9,7 @@ use sqlx::{Connection, PgConnection, PgPool, Postgres};
 use tokio::time::timeout;
 
 /// How long a call waits for a connection before it is told to try again.
-const ACQUIRE: Duration = Duration::from_secs(5);
+pub const ACQUIRE: Duration = Duration::from_secs(5);
 /// How long a short statement is waited for before its connection is given up as a black hole.
 pub const ANSWER: Duration = Duration::from_secs(5);
 /// A connection that lay idle for longer is asked whether it still stands.
