@@ -8,6 +8,7 @@ use axum::Router;
 use sqlx::PgPool;
 use sqlx::postgres::PgConnectOptions;
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -160,6 +161,7 @@ fn dispatch(
         terms: Arc::new(Terms { public_url, caps: config.caps, register_limit: config.register_limit }),
         wakes: Wakes::default(),
         tasks: TaskTracker::new(),
+        turns: Arc::new(Semaphore::new(config.pool as usize)),
         holds: Holds::new(config.holds),
         draining,
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use sqlx::{PgConnection, PgPool};
 use time::OffsetDateTime;
+use tokio::sync::Semaphore;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
@@ -15,9 +16,9 @@ use super::caller::{NO_AGENT_KEY, NO_OWNER_KEY};
 use super::fingerprint::Fingerprint;
 use super::holds::Holds;
 use super::registry::{Command, Entry, Ran};
-use super::transaction::{ATTEMPT, Borrowed, Ended, Transaction, silence};
+use super::transaction::{ATTEMPT, Ended, Transaction};
 use super::{Access, Caller, Effect, Error, Result, Terms};
-use crate::postgres::pool::is_lost;
+use crate::postgres::pool::{ACQUIRE, Borrowed, is_lost, silence};
 use crate::telemetry;
 use crate::wakes::{News, Topic, Wakes};
 
@@ -33,6 +34,9 @@ pub struct Dispatch {
     /// Every database call runs in one of these tasks: a client that hangs up
     /// ends its wait, never a statement half way.
     pub tasks: TaskTracker,
+    /// One for each connection of the pool. Calls queue for these, not for the pool, and a client
+    /// that hangs up leaves the queue.
+    pub turns: Arc<Semaphore>,
     /// Held reads of this pod.
     pub holds: Holds,
     /// Set when the pod drains: held reads then answer what they have.
@@ -167,9 +171,13 @@ impl Dispatch {
 
     /// Runs the command once, in a task of its own.
     async fn look(&self, job: &Arc<Job>, held_for: Option<Duration>) -> Result<Ran> {
+        let turn = timeout(ACQUIRE, self.turns.clone().acquire_owned()).await;
+        let turn = turn.map_err(|_| sqlx::Error::PoolTimedOut)?.map_err(Error::internal)?;
         let (dispatch, job) = (self.clone(), job.clone());
         let task = self.tasks.spawn(tracing::Instrument::in_current_span(async move {
-            dispatch.attempts(&job, held_for).await
+            let outcome = dispatch.attempts(&job, held_for).await;
+            drop(turn);
+            outcome
         }));
         task.await.unwrap_or_else(|died| Err(Error::internal(died)))
     }
@@ -195,8 +203,8 @@ impl Dispatch {
     }
 
     async fn read(&self, job: &Job, held_for: Option<Duration>) -> Result<Ran, Failed> {
-        let mut connection = Borrowed::from(&self.pool).await?;
-        let mut call = self.open(job, connection.db()?, held_for);
+        let mut connection = Borrowed::from(&self.pool).await.map_err(Error::from)?;
+        let mut call = self.open(job, connection.db().map_err(Error::from)?, held_for);
         let ran = in_time(job.command.run(&mut call)).await;
         if !matches!(ran, Err(Error::Unavailable { .. })) {
             connection.release();

@@ -57,6 +57,11 @@ impl Holds {
         Ok(Hold { holds: self.clone(), org_id, agent_id })
     }
 
+    /// How many reads are held now.
+    pub fn open(&self) -> u32 {
+        self.counts().all
+    }
+
     fn counts(&self) -> MutexGuard<'_, Counts> {
         self.0.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use sqlx::pool::PoolConnection;
-use sqlx::{Connection, PgConnection, PgPool, Postgres, Row};
+use sqlx::{Connection, PgConnection, PgPool, Row};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{Error, Result};
-use crate::postgres::pool::is_lost;
+use super::Result;
+use crate::postgres::pool::{ANSWER, Borrowed, is_lost, silence};
 
 /// An open transaction on a connection of the pool.
 ///
@@ -33,8 +32,6 @@ pub enum Ended {
 /// How long one attempt at a call's work may take. Postgres ends a statement that takes too
 /// long by itself and says so; who hears nothing even after this is not connected any more.
 pub(super) const ATTEMPT: Duration = Duration::from_secs(20);
-/// How long to wait for the answer to a statement of ours before the connection is given up.
-const ANSWER: Duration = Duration::from_secs(5);
 /// How long to look for the fate of a commit whose answer was lost.
 const LOOK_FOR: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -53,7 +50,7 @@ impl Transaction {
 
     /// The connection, to run statements on.
     pub fn connection(&mut self) -> Result<&mut PgConnection> {
-        self.connection.db()
+        Ok(self.connection.db()?)
     }
 
     /// Makes it durable. When the answer is lost, or does not come, looks again and tells
@@ -79,37 +76,6 @@ impl Transaction {
         let Ok(db) = self.connection.db() else { return };
         if let Ok(Ok(_)) = timeout(ANSWER, sqlx::raw_sql("rollback").execute(db)).await {
             self.connection.release();
-        }
-    }
-}
-
-/// A connection of the pool, closed when this is dropped: it goes back only when its
-/// borrower says that it is as it was.
-pub(super) struct Borrowed(Option<PoolConnection<Postgres>>);
-
-impl Borrowed {
-    pub(super) async fn from(pool: &PgPool) -> Result<Borrowed> {
-        Ok(Borrowed(Some(pool.acquire().await?)))
-    }
-
-    pub(super) fn db(&mut self) -> Result<&mut PgConnection> {
-        self.0.as_deref_mut().ok_or_else(|| Error::internal("the connection was given back"))
-    }
-
-    /// Gives it back to the pool, which asks it for a sign of life first. The driver would wait
-    /// for that without end, with the connection's place in the pool taken.
-    #[expect(clippy::disallowed_methods, reason = "the driver's own task for this, but with an end")]
-    pub(super) fn release(mut self) {
-        if let Some(mut connection) = self.0.take() {
-            tokio::spawn(timeout(ANSWER, connection.return_to_pool()));
-        }
-    }
-}
-
-impl Drop for Borrowed {
-    fn drop(&mut self) {
-        if let Some(mut connection) = self.0.take() {
-            connection.close_on_drop();
         }
     }
 }
@@ -172,9 +138,4 @@ async fn end_session_of(db: &mut PgConnection, xid: &str) -> sqlx::Result<()> {
     .execute(db)
     .await?;
     Ok(())
-}
-
-/// What a connection died of that answers nothing and does not break either.
-pub(super) fn silence() -> sqlx::Error {
-    sqlx::Error::Protocol("the database did not answer in time".into())
 }

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use moka::sync::Cache;
-use sqlx::{PgPool, Row};
+use sqlx::{PgConnection, PgPool, Row};
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
 use crate::call::{AgentSession, Error, Organization, OwnerSession, Result};
-use crate::postgres::pool::again_when_lost;
+use crate::postgres::pool;
 use crate::wakes::Wakes;
 
 /// A revoked key is refused everywhere within a second: at once where the news of it
@@ -53,8 +53,10 @@ impl Lookup {
             return Ok(Some(session));
         }
         let pool = self.pool.clone();
-        let found =
-            self.tasks.spawn(async move { again_when_lost(&pool, || find_session(&pool, hash)).await }).await;
+        let found = self
+            .tasks
+            .spawn(async move { pool::read(&pool, |db| Box::pin(find_session(db, hash))).await })
+            .await;
         let found = found.map_err(Error::internal)??;
         if let Some(session) = &found {
             self.sessions.insert(hash, (revocations, session.clone()));
@@ -73,7 +75,7 @@ impl Lookup {
         let (pool, name) = (self.pool.clone(), slug.to_owned());
         let found = self
             .tasks
-            .spawn(async move { again_when_lost(&pool, || find_organization(&pool, &name)).await })
+            .spawn(async move { pool::read(&pool, |db| Box::pin(find_organization(db, name.clone()))).await })
             .await;
         let found = found.map_err(Error::internal)??;
         if let Some(organization) = &found {
@@ -83,7 +85,7 @@ impl Lookup {
     }
 }
 
-async fn find_session(pool: &PgPool, hash: [u8; 32]) -> sqlx::Result<Option<Session>> {
+async fn find_session(db: &mut PgConnection, hash: [u8; 32]) -> sqlx::Result<Option<Session>> {
     let row = sqlx::query(
         "-- gate.find_session
          select c.org_id, o.slug, o.registration = 'open' as open, c.credential_id, c.owner_id, c.shown_prefix,
@@ -92,7 +94,7 @@ async fn find_session(pool: &PgPool, hash: [u8; 32]) -> sqlx::Result<Option<Sess
          where c.key_hash = $1 and c.revoked_at is null",
     )
     .bind(hash.to_vec())
-    .fetch_optional(pool)
+    .fetch_optional(db)
     .await?;
     let Some(row) = row else { return Ok(None) };
     let slug: String = row.try_get("slug")?;
@@ -110,13 +112,13 @@ async fn find_session(pool: &PgPool, hash: [u8; 32]) -> sqlx::Result<Option<Sess
     }))
 }
 
-async fn find_organization(pool: &PgPool, slug: &str) -> sqlx::Result<Option<Organization>> {
+async fn find_organization(db: &mut PgConnection, slug: String) -> sqlx::Result<Option<Organization>> {
     let row = sqlx::query(
         "-- gate.find_organization
          select org_id, slug, registration = 'open' as open from organization where slug = $1",
     )
     .bind(slug)
-    .fetch_optional(pool)
+    .fetch_optional(db)
     .await?;
     let Some(row) = row else { return Ok(None) };
     let slug: String = row.try_get("slug")?;

@@ -1,12 +1,17 @@
 //! Connections: how sessions are set up, and the pod's pool.
 
+use std::pin::Pin;
 use std::time::Duration;
 
+use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::{Connection, PgPool};
+use sqlx::{Connection, PgConnection, PgPool, Postgres};
+use tokio::time::timeout;
 
 /// How long a call waits for a connection before it is told to try again.
-const ACQUIRE: Duration = Duration::from_secs(5);
+pub const ACQUIRE: Duration = Duration::from_secs(5);
+/// How long a short statement is waited for before its connection is given up as a black hole.
+pub const ANSWER: Duration = Duration::from_secs(5);
 /// A connection that lay idle for longer is asked whether it still stands.
 const FRESH: Duration = Duration::from_secs(1);
 
@@ -58,20 +63,64 @@ pub fn is_lost(error: &sqlx::Error) -> bool {
     }
 }
 
-/// Does `read` again as long as it finds its connection gone. One that broke while it lay in
-/// the pool is found out by who uses it next, and each attempt takes one of them out.
-///
-/// # Errors
-/// Those of `read`.
-pub async fn again_when_lost<T, F>(pool: &PgPool, read: impl Fn() -> F) -> sqlx::Result<T>
-where
-    F: Future<Output = sqlx::Result<T>>,
-{
-    let mut losses = 0;
-    loop {
-        match read().await {
-            Err(error) if is_lost(&error) && losses <= pool.options().get_max_connections() => losses += 1,
-            done => return done,
+/// What a connection died of that answers nothing and does not break either.
+pub fn silence() -> sqlx::Error {
+    sqlx::Error::Protocol("the database did not answer in time".into())
+}
+
+/// A connection of the pool, closed when this is dropped: it goes back only when its
+/// borrower says that it is as it was.
+pub struct Borrowed(Option<PoolConnection<Postgres>>);
+
+impl Borrowed {
+    /// Waits for a connection, no longer than the pool lets callers wait.
+    pub async fn from(pool: &PgPool) -> sqlx::Result<Borrowed> {
+        Ok(Borrowed(Some(pool.acquire().await?)))
+    }
+
+    /// The connection.
+    pub fn db(&mut self) -> sqlx::Result<&mut PgConnection> {
+        self.0.as_deref_mut().ok_or(sqlx::Error::PoolClosed)
+    }
+
+    /// Gives it back to the pool, which asks it for a sign of life first. The driver would wait
+    /// for that without end, with the connection's place in the pool taken.
+    #[expect(clippy::disallowed_methods, reason = "the driver's own task for this, but with an end")]
+    pub fn release(mut self) {
+        if let Some(mut connection) = self.0.take() {
+            tokio::spawn(timeout(ANSWER, connection.return_to_pool()));
         }
     }
 }
+
+impl Drop for Borrowed {
+    fn drop(&mut self) {
+        if let Some(mut connection) = self.0.take() {
+            connection.close_on_drop();
+        }
+    }
+}
+
+/// One read on a connection of the pool; on another one as long as the connection is found
+/// gone. One that broke while it lay in the pool is found out by who uses it next, and each
+/// attempt takes one of them out.
+///
+/// # Errors
+/// Those of `look`, and [`silence`].
+pub async fn read<T>(pool: &PgPool, look: impl Fn(&mut PgConnection) -> Looking<'_, T>) -> sqlx::Result<T> {
+    let mut losses = 0;
+    loop {
+        let mut connection = Borrowed::from(pool).await?;
+        match timeout(ANSWER, look(connection.db()?)).await.unwrap_or_else(|_| Err(silence())) {
+            Ok(found) => {
+                connection.release();
+                return Ok(found);
+            }
+            Err(error) if is_lost(&error) && losses < pool.options().get_max_connections() => losses += 1,
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// A read under way.
+pub type Looking<'a, T> = Pin<Box<dyn Future<Output = sqlx::Result<T>> + Send + 'a>>;

@@ -7,6 +7,8 @@ use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection, PgConnection, PgPool};
 use tokio::time::{Instant, sleep};
 
+use super::pool;
+
 /// What each version of the schema adds. Migrations only add, so an older pod works on a
 /// newer schema; and the driver's own lock waits inside Postgres, so it is off: ours is
 /// polled, and a waiting pod can be stopped.
@@ -46,9 +48,12 @@ pub async fn migrate(options: &PgConnectOptions) -> Result<(), MigrateError> {
 /// Whether the schema is at least this binary's.
 pub async fn is_current(pool: &PgPool) -> sqlx::Result<bool> {
     let newest = migrations().iter().map(|migration| migration.version).max();
-    let applied: Option<i64> =
-        sqlx::query_scalar("-- schema.version\n select max(version) from _sqlx_migrations where success")
-            .fetch_one(pool)
-            .await?;
+    let applied = pool::read(pool, |db| Box::pin(applied(db))).await?;
     Ok(applied >= newest)
+}
+
+async fn applied(db: &mut PgConnection) -> sqlx::Result<Option<i64>> {
+    sqlx::query_scalar("-- schema.version\n select max(version) from _sqlx_migrations where success")
+        .fetch_one(db)
+        .await
 }

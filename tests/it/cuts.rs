@@ -156,7 +156,10 @@ async fn a_commit_that_vanishes_in_a_black_hole_is_answered_truthfully_in_time()
         let key = Uuid::new_v4().to_string();
         let message = json!({ "recipient_agent_id": recipient.id, "body": key, "client_message_id": key });
         cut.proxy.break_at(At::Saying("commit"), how);
+        let began = Instant::now();
         let told = cut.call(&sender, "mailbox_send", message.clone()).await;
+        let took = began.elapsed();
+        assert!(took < Duration::from_secs(9), "{took:?}: the database was left to notice it by itself");
         assert!(cut.proxy.heal(), "{how:?} took place");
 
         assert_eq!(told.status, 200, "{how:?}: {}", told.body);
