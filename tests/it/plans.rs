@@ -1,7 +1,7 @@
 //! How the pod's sessions plan: by key, however young the tables were when the plan was made.
 
 use sqlx::{Connection, PgConnection};
-use waypost::postgres::pool;
+use waypost::postgres::{pool, statistics};
 
 use crate::house::House;
 
@@ -35,4 +35,27 @@ async fn a_plan_made_while_a_table_is_small_still_goes_by_the_key() {
         let plan = plan.join("\n");
         assert!(plan.contains("Index") && !plan.contains("Seq Scan"), "{what}:\n{plan}");
     }
+}
+
+/// The check of a foreign key, as Postgres asks it.
+const CHECK: &str = "prepare check_key (uuid, uuid) as select 1 from only message x
+    where x.org_id = $1 and x.message_id = $2 for key share of x";
+
+#[tokio::test]
+async fn a_table_that_grows_is_soon_read_by_the_key_that_finds_one_row() {
+    let house = House::empty().await;
+    let mut db = PgConnection::connect_with(&pool::session(house.options.clone())).await.unwrap();
+    sqlx::raw_sql(
+        "insert into message (org_id, message_id, sender_name, message_type, body, created_at)
+         select org_id, gen_random_uuid(), 'a', 'direct', 'hello', now() from organization, generate_series(1, 500)",
+    )
+    .execute(&mut db)
+    .await
+    .unwrap();
+    sqlx::raw_sql(CHECK).execute(&mut db).await.unwrap();
+    assert!(statistics::follow_growth(&mut db).await.unwrap() > 0);
+    assert_eq!(statistics::follow_growth(&mut db).await.unwrap(), 0, "nothing has grown since");
+    let plan: Vec<String> =
+        sqlx::query_scalar("explain execute check_key (null, null)").fetch_all(&mut db).await.unwrap();
+    assert!(plan.join("\n").contains("using message_pkey"), "{plan:#?}");
 }
