@@ -2,6 +2,9 @@
 -- messages and inbox entries, claims, idempotency keys.
 -- Every key starts with org_id (but the look-up of a credential by its hash,
 -- which finds the organization, and the count of registrations per network).
+-- Other indexes begin with the column that selects: one that began with org_id, too,
+-- would be taken for the key while nothing is known of the table, foreign key checks
+-- included, and plans are kept.
 
 create table organization (
     org_id uuid primary key,
@@ -33,8 +36,8 @@ create table agent (
     primary key (org_id, agent_id),
     foreign key (org_id, owner_id) references owner
 );
-create index agent_by_name on agent (org_id, name_folded);
-create index agent_by_owner on agent (org_id, owner_id, created_at, agent_id);
+create index agent_by_name on agent (name_folded, org_id);
+create index agent_by_owner on agent (owner_id, created_at, agent_id, org_id);
 comment on table agent is 'An identity that sends and receives. profile is what it declared at registration.';
 
 create table credential (
@@ -51,8 +54,8 @@ create table credential (
     foreign key (org_id, owner_id) references owner,
     foreign key (org_id, agent_id) references agent on delete cascade
 );
-create index credential_by_agent on credential (org_id, agent_id) where revoked_at is null;
-create index credential_by_owner on credential (org_id, owner_id);
+create index credential_by_agent on credential (agent_id, org_id) where revoked_at is null;
+create index credential_by_owner on credential (owner_id, org_id);
 comment on table credential is 'A key, known only by its SHA-256. An agent key is a session: credential_id is the session id.';
 
 create table registration (
@@ -98,7 +101,7 @@ create table message (
     created_at timestamptz not null,
     primary key (org_id, message_id)
 );
-create index message_by_pair on message (org_id, sender_agent_id, recipient_agent_id, message_id);
+create index message_by_pair on message (sender_agent_id, recipient_agent_id, org_id);
 comment on table message is 'Canonical and immutable. A sender_agent_id of null is the platform itself.';
 
 create table inbox_entry (

@@ -3,8 +3,11 @@
 //! A `message` is canonical and never changes; an `inbox_entry` is its place in one
 //! recipient's mailbox. [`post`] is the one way in, for letters and acks alike.
 
+mod look;
 mod post;
-pub mod rules;
+mod posting;
+mod rules;
+mod write;
 
 pub use post::{answer_of, post};
-pub use rules::{Acks, Delivered, Key, Letter, Posted, Posting, Sender, Verdict};
+pub use posting::{Acks, Delivered, Key, Letter, Posted, Posting, Sender, Verdict};

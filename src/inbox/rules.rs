@@ -1,161 +1,13 @@
 //! What happens to each posting of a batch. Pure: no clock, no database.
 
 use std::collections::HashMap;
-use std::fmt;
 
 use serde_json::Value;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use super::posting::{Delivered, Letter, Posted, Posting, Verdict};
 use crate::call::Caps;
-
-/// What one call puts into mailboxes and takes off them: all of it or nothing.
-#[derive(Debug)]
-pub struct Posting {
-    /// The organization of everything in it.
-    pub org_id: Uuid,
-    /// Messages to deliver.
-    pub letters: Vec<Letter>,
-    /// Entries to settle.
-    pub acks: Option<Acks>,
-    /// Deliver the letters only if at least one entry is newly acked.
-    pub only_with_ack: bool,
-    /// What makes a retry safe.
-    pub key: Option<Key>,
-}
-
-/// A message on its way to one mailbox.
-#[derive(Debug, Clone)]
-pub struct Letter {
-    /// Whose mailbox.
-    pub to: Uuid,
-    /// The message's id.
-    pub message_id: Uuid,
-    /// Who wrote it.
-    pub sender: Sender,
-    /// `direct`, `offer`, `agent_reply`, `system` …
-    pub message_type: String,
-    /// The text.
-    pub body: String,
-    /// A2A parts: a list of objects.
-    pub parts: Option<Value>,
-    /// The conversation it belongs to.
-    pub thread_id: Option<Uuid>,
-    /// The message it answers.
-    pub in_reply_to: Option<Uuid>,
-    /// Whether its sender asks for an ack.
-    pub ack_requested: bool,
-    /// Until when the sender waits for it.
-    pub ack_deadline: Option<OffsetDateTime>,
-    /// Set on probes: what the ack must prove.
-    pub probe_nonce: Option<String>,
-    /// Whether it counts against the caps, and is refused by them.
-    pub counted: bool,
-}
-
-/// Who wrote a message.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Sender {
-    /// A peer.
-    Agent {
-        /// Its id.
-        agent_id: Uuid,
-        /// Its name when it wrote.
-        name: String,
-    },
-    /// This service.
-    System,
-}
-
-impl Sender {
-    /// The peer's id; `None` for this service.
-    pub fn agent_id(&self) -> Option<Uuid> {
-        match self {
-            Sender::Agent { agent_id, .. } => Some(*agent_id),
-            Sender::System => None,
-        }
-    }
-
-    /// The name shown beside the message.
-    pub fn name(&self) -> &str {
-        match self {
-            Sender::Agent { name, .. } => name,
-            Sender::System => "Waypost",
-        }
-    }
-}
-
-/// Entries of one mailbox to settle for good.
-#[derive(Debug, Clone)]
-pub struct Acks {
-    /// Whose mailbox.
-    pub agent_id: Uuid,
-    /// Ids of messages; distinct.
-    pub message_ids: Vec<Uuid>,
-    /// Kept with each entry.
-    pub ack_body: Option<Value>,
-}
-
-/// What tells a retry from a new action.
-pub struct Key {
-    /// Whose key.
-    pub agent_id: Uuid,
-    /// What kind of key: the same text in another namespace is another key.
-    pub namespace: &'static str,
-    /// The caller's text.
-    pub key: String,
-    /// What the arguments hash to.
-    pub fingerprint: [u8; 32],
-    /// The answer that retries get.
-    pub answer: Box<dyn Fn(&Posted) -> Value + Send + Sync>,
-}
-
-impl fmt::Debug for Key {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("Key").field("namespace", &self.namespace).finish_non_exhaustive()
-    }
-}
-
-/// What became of a posting.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Verdict {
-    /// Stored.
-    Posted(Posted),
-    /// An earlier posting with this key and content: its answer.
-    Replayed(Value),
-    /// The key was used before with other content.
-    KeyReused,
-    /// No such mailbox.
-    NoMailbox(Uuid),
-    /// The mailbox is at its cap.
-    MailboxFull(Uuid),
-    /// This sender is at its cap in that mailbox.
-    SenderFull(Uuid),
-}
-
-/// What was stored.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Posted {
-    /// The letters, in the posting's order.
-    pub delivered: Vec<Delivered>,
-    /// Entries acked by this posting, by seq.
-    pub acked: Vec<Uuid>,
-    /// Entries of the posting that had been acked before.
-    pub already_acked: Vec<Uuid>,
-}
-
-/// A letter in its mailbox.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Delivered {
-    /// Whose mailbox.
-    pub to: Uuid,
-    /// The message.
-    pub message_id: Uuid,
-    /// Its place.
-    pub seq: i64,
-    /// When, by the database's clock, to the millisecond.
-    pub created_at: OffsetDateTime,
-}
 
 /// A mailbox: its organization and agent.
 pub(super) type Mailbox = (Uuid, Uuid);
@@ -189,22 +41,6 @@ pub(super) struct EntryState {
     pub seq: i64,
     pub is_acked: bool,
     pub counted: bool,
-}
-
-impl Posting {
-    /// The mailboxes it touches, sorted: the order in which they are locked.
-    pub(super) fn mailboxes(&self) -> Vec<Mailbox> {
-        let letters = self.letters.iter().map(|letter| letter.to);
-        let mut agents: Vec<Uuid> = letters.chain(self.acks.iter().map(|acks| acks.agent_id)).collect();
-        agents.sort_unstable();
-        agents.dedup();
-        agents.into_iter().map(|agent_id| (self.org_id, agent_id)).collect()
-    }
-
-    pub(super) fn key_of(&self) -> Option<KeyOf> {
-        let key = self.key.as_ref()?;
-        Some((self.org_id, key.agent_id, key.namespace.to_owned(), key.key.clone()))
-    }
 }
 
 /// Judges the postings in order and moves `facts` along, so that the second

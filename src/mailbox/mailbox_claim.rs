@@ -8,6 +8,7 @@ use sqlx::{PgConnection, Row};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use super::liveness::stamp_poll;
 use super::rows::{self, Message, State, message_columns};
 use crate::call::{Access, Call, Effect, Hints, Reach, Result, Route, Spec, Tool, instant, lock, page};
 
@@ -87,7 +88,7 @@ impl Tool for MailboxClaim {
             messages.truncate(page::fitting(&messages, FRAME)?);
             self.lease(call.db, mailbox, run_id, &mut messages).await?;
         }
-        rows::stamp_poll(call.db, call.caller).await?;
+        stamp_poll(call.db, call.caller).await?;
         Ok(Claimed {
             run_id,
             lease_expires_at: messages.first().and_then(|message| message.lease_expires_at),

@@ -6,8 +6,9 @@ use serde_json::{Value, json};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use super::liveness::liveness_of;
 use super::recipient::{self, Wanted};
-use super::{rows, rules};
+use super::rules;
 use crate::call::error::Liveness;
 use crate::call::{Access, Call, Effect, Error, Hints, Reach, Result, Route, Spec, Tool, instant};
 use crate::inbox::{self, Acks, Key, Letter, Posted, Posting, Sender, Verdict};
@@ -215,7 +216,7 @@ fn sent(posted: &Posted) -> Option<Sent> {
 }
 
 async fn full(call: &mut Call<'_>, recipient: Uuid, per_sender: bool) -> Result<Sent> {
-    let liveness = rows::liveness(call.db, call.caller.org.org_id, recipient).await;
+    let liveness = liveness_of(call.db, call.caller.org.org_id, recipient).await;
     // The mailbox is full all the same.
     let liveness = liveness.unwrap_or(Liveness { is_unknown: true, ..Liveness::default() });
     Err(Error::MailboxFull { per_sender, liveness: Box::new(liveness) })

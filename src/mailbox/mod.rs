@@ -5,6 +5,7 @@ mod agents_list;
 mod blocks;
 pub mod chores;
 mod inbound;
+mod liveness;
 mod mailbox_ack;
 mod mailbox_check;
 mod mailbox_claim;

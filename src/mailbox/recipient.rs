@@ -4,6 +4,7 @@ use sqlx::{PgConnection, Row};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use super::liveness::is_monitored;
 use super::names;
 use crate::call::error::Candidate;
 use crate::call::{Call, Error, Result};
@@ -111,15 +112,16 @@ async fn exact(db: &mut PgConnection, org_id: Uuid, name: &str, folded: &str) ->
 /// Some agents whose names fold alike, live first: verified, then monitored, then the most
 /// recent poll.
 async fn alike(db: &mut PgConnection, org_id: Uuid, folded: &str) -> Result<Vec<Candidate>> {
-    let rows = sqlx::query(
+    let rows = sqlx::query(concat!(
         "-- mailbox.alike
          select a.agent_id, a.name, a.verified_at is not null as verified, p.last_polled_at,
-            coalesce(bit_count(p.hours >> least(24, extract(epoch from clock_timestamp())::bigint / 3600 - p.polled_hour)::int)
-                >= 3, false) as monitored
+            ",
+        is_monitored!(),
+        " as monitored
          from agent a left join poll p using (org_id, agent_id)
          where a.org_id = $1 and a.name_folded = $2
-         order by verified desc, monitored desc, p.last_polled_at desc nulls last, a.agent_id limit $3",
-    )
+         order by verified desc, monitored desc, p.last_polled_at desc nulls last, a.agent_id limit $3"
+    ))
     .bind(org_id)
     .bind(folded)
     .bind(CANDIDATES)

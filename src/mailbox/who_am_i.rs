@@ -6,6 +6,7 @@ use sqlx::Row;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use super::liveness::is_monitored;
 use crate::call::caller::NO_AGENT_KEY;
 use crate::call::{Access, Call, Effect, Error, Hints, Reach, Result, Route, Spec, Tool, instant};
 
@@ -54,13 +55,14 @@ impl Tool for WhoAmI {
 
     async fn run(&self, call: &mut Call<'_>) -> Result<Identity> {
         let agent = call.caller.agent()?;
-        let row = sqlx::query(
+        let row = sqlx::query(concat!(
             "-- mailbox.who_am_i
              select a.created_at, a.verified_at is not null as verified, p.agent_id is not null as permanent,
-                coalesce(bit_count(p.hours >> least(24, extract(epoch from clock_timestamp())::bigint / 3600 - p.polled_hour)::int)
-                    >= 3, false) as monitored
-             from agent a left join poll p using (org_id, agent_id) where a.org_id = $1 and a.agent_id = $2",
-        )
+                ",
+            is_monitored!(),
+            " as monitored
+             from agent a left join poll p using (org_id, agent_id) where a.org_id = $1 and a.agent_id = $2"
+        ))
         .bind(call.caller.org.org_id)
         .bind(agent.agent_id)
         .fetch_optional(&mut *call.db)

@@ -1,0 +1,147 @@
+//! What the database says about a batch: state of the mailboxes, earlier keys, counts, entries.
+//!
+//! [`lock`] comes first: everything behind it is read under the locks it takes.
+
+use sqlx::types::Json;
+use sqlx::{PgConnection, Row};
+use uuid::Uuid;
+
+use super::Posting;
+use super::rules::{BoxState, Earlier, EntryState, Facts, KeyOf, Mailbox};
+use crate::call::{Caps, Result};
+
+/// Locks the mailboxes of all postings, in order, and reads their state.
+pub(super) async fn lock(db: &mut PgConnection, postings: &[Posting], facts: &mut Facts) -> Result<()> {
+    let mut mailboxes: Vec<Mailbox> = postings.iter().flat_map(Posting::mailboxes).collect();
+    mailboxes.sort_unstable();
+    mailboxes.dedup();
+    let (orgs, agents): (Vec<Uuid>, Vec<Uuid>) = mailboxes.into_iter().unzip();
+    let rows = sqlx::query(
+        "-- inbox.lock
+         select m.org_id, m.agent_id, m.last_seq, m.counted, date_trunc('milliseconds', clock_timestamp())
+         from mailbox m
+         where (m.org_id, m.agent_id) in (select * from unnest($1::uuid[], $2::uuid[]))
+         order by m.org_id, m.agent_id for no key update",
+    )
+    .bind(orgs)
+    .bind(agents)
+    .fetch_all(db)
+    .await?;
+    for row in rows {
+        let state = BoxState { last_seq: row.try_get(2)?, counted: row.try_get::<i32, _>(3)?.into() };
+        facts.boxes.insert((row.try_get(0)?, row.try_get(1)?), state);
+        facts.now = facts.now.max(Some(row.try_get(4)?));
+    }
+    Ok(())
+}
+
+pub(super) fn keys(postings: &[Posting]) -> Vec<KeyOf> {
+    postings.iter().filter_map(Posting::key_of).collect()
+}
+
+/// Finds what earlier postings with these keys answered.
+pub(super) async fn find_earlier(db: &mut PgConnection, keys: Vec<KeyOf>, facts: &mut Facts) -> Result<()> {
+    if keys.is_empty() {
+        return Ok(());
+    }
+    let rows = sqlx::query(
+        "-- inbox.find_earlier
+         select i.org_id, i.agent_id, i.namespace, i.key, i.fingerprint, i.answer
+         from unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[]) as k(org_id, agent_id, namespace, key)
+         join idempotency i using (org_id, agent_id, namespace, key)",
+    )
+    .bind(keys.iter().map(|key| key.0).collect::<Vec<_>>())
+    .bind(keys.iter().map(|key| key.1).collect::<Vec<_>>())
+    .bind(keys.iter().map(|key| key.2.as_str()).collect::<Vec<_>>())
+    .bind(keys.iter().map(|key| key.3.as_str()).collect::<Vec<_>>())
+    .fetch_all(db)
+    .await?;
+    for row in rows {
+        let key = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?, row.try_get(3)?);
+        let Json(answer) = row.try_get(5)?;
+        facts.earlier.insert(key, Earlier { fingerprint: row.try_get(4)?, answer });
+    }
+    Ok(())
+}
+
+/// Counts only where the sender's cap could bite: in a mailbox with fewer counted
+/// entries than that, no single sender can have reached it.
+pub(super) async fn count_senders(
+    db: &mut PgConnection,
+    postings: &[Posting],
+    caps: Caps,
+    facts: &mut Facts,
+) -> Result<()> {
+    let crowded = crowded(postings, caps, facts);
+    if crowded.is_empty() {
+        return Ok(());
+    }
+    let counts: Vec<i64> = sqlx::query_scalar(
+        "-- inbox.count_senders
+         select (select count(*) from inbox_entry e
+                 where e.org_id = p.org_id and e.agent_id = p.agent_id and e.sender_agent_id = p.sender
+                   and e.counted and e.acked_at is null)
+         from unnest($1::uuid[], $2::uuid[], $3::uuid[]) with ordinality as p(org_id, agent_id, sender, place)
+         order by p.place",
+    )
+    .bind(crowded.iter().map(|pair| pair.0.0).collect::<Vec<_>>())
+    .bind(crowded.iter().map(|pair| pair.0.1).collect::<Vec<_>>())
+    .bind(crowded.iter().map(|pair| pair.1).collect::<Vec<_>>())
+    .fetch_all(db)
+    .await?;
+    facts.from_sender.extend(crowded.into_iter().zip(counts));
+    Ok(())
+}
+
+/// Pairs of mailbox and sender whose cap this batch could reach.
+fn crowded(postings: &[Posting], caps: Caps, facts: &Facts) -> Vec<(Mailbox, Uuid)> {
+    if caps.sender == 0 {
+        return Vec::new();
+    }
+    let letters =
+        postings.iter().flat_map(|posting| posting.letters.iter().map(|letter| (posting.org_id, letter)));
+    let mut coming: Vec<(Mailbox, Uuid)> = letters
+        .filter(|(_, letter)| letter.counted)
+        .filter_map(|(org_id, letter)| Some(((org_id, letter.to), letter.sender.agent_id()?)))
+        .collect();
+    coming.sort_unstable();
+    let most = coming.len() as i64;
+    coming.dedup();
+    coming.retain(|(mailbox, _)| {
+        facts.boxes.get(mailbox).is_some_and(|state| state.counted + most > i64::from(caps.sender))
+    });
+    coming
+}
+
+/// Finds and locks the entries to ack. A claim that is under way on one of them ends
+/// first, and the statements behind this one see it.
+pub(super) async fn find_entries(
+    db: &mut PgConnection,
+    postings: &[Posting],
+    facts: &mut Facts,
+) -> Result<()> {
+    let acks = postings.iter().filter_map(|posting| Some((posting.org_id, posting.acks.as_ref()?)));
+    let wanted: Vec<(Uuid, Uuid, Uuid)> = acks
+        .flat_map(|(org_id, acks)| acks.message_ids.iter().map(move |id| (org_id, acks.agent_id, *id)))
+        .collect();
+    if wanted.is_empty() {
+        return Ok(());
+    }
+    let rows = sqlx::query(
+        "-- inbox.find_entries
+         select e.org_id, e.agent_id, e.message_id, e.seq, e.acked_at is not null, e.counted
+         from inbox_entry e
+         where (e.org_id, e.agent_id, e.message_id) in (select * from unnest($1::uuid[], $2::uuid[], $3::uuid[]))
+         order by e.org_id, e.agent_id, e.seq for update",
+    )
+    .bind(wanted.iter().map(|entry| entry.0).collect::<Vec<_>>())
+    .bind(wanted.iter().map(|entry| entry.1).collect::<Vec<_>>())
+    .bind(wanted.iter().map(|entry| entry.2).collect::<Vec<_>>())
+    .fetch_all(db)
+    .await?;
+    for row in rows {
+        let entry = EntryState { seq: row.try_get(3)?, is_acked: row.try_get(4)?, counted: row.try_get(5)? };
+        facts.entries.insert(((row.try_get(0)?, row.try_get(1)?), row.try_get(2)?), entry);
+    }
+    Ok(())
+}
