@@ -10,12 +10,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::call::Result;
 use crate::mailbox::chores as mailbox;
-use crate::postgres::statistics;
 
 /// How often the chores are looked at.
 const EVERY: Duration = Duration::from_secs(60);
-/// How often growing tables are looked at.
-const GROWTH: Duration = Duration::from_secs(3);
 /// A number of ours, for the advisory lock of the pod that does the chores.
 const LOCK: i64 = 0x7761_7970_6f73_7402;
 
@@ -39,32 +36,27 @@ const CHORES: &[Chore] = &[
 
 /// Does the chores until `stop`, on a connection of its own.
 pub async fn run(options: PgConnectOptions, stop: CancellationToken) {
-    let (mut tick, mut growth) = (interval(EVERY), interval(GROWTH));
+    let mut tick = interval(EVERY);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    growth.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        let all = tokio::select! {
-            _ = tick.tick() => true,
-            _ = growth.tick() => false,
+        tokio::select! {
+            _ = tick.tick() => {}
             () = stop.cancelled() => return,
-        };
-        if let Err(error) = round(&options, all).await {
+        }
+        if let Err(error) = round(&options).await {
             tracing::warn!(%error, "the chores could not be done; trying again in a minute");
         }
     }
 }
 
-/// Looks at growing tables, and does every chore if `all`, unless another pod is at it.
-async fn round(options: &PgConnectOptions, all: bool) -> Result<()> {
+/// Does every chore once, unless another pod is at it.
+async fn round(options: &PgConnectOptions) -> Result<()> {
     let mut db = PgConnection::connect_with(options).await?;
     let is_ours = sqlx::query_scalar("-- chores.lock\n select pg_try_advisory_lock($1)")
         .bind(LOCK)
         .fetch_one(&mut db)
         .await?;
     if is_ours {
-        statistics::follow_growth(&mut db).await?;
-    }
-    if is_ours && all {
         run_all(&mut db).await?;
     }
     // The session's end gives the lock free.

@@ -5,4 +5,3 @@ pub mod pool;
 pub mod private;
 pub mod programs;
 pub mod schema;
-pub mod statistics;
