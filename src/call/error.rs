@@ -253,6 +253,11 @@ impl Error {
         Error::Invalid { field: field.into(), problem: problem.into() }
     }
 
+    /// Something that will pass, with its cause for the log. Nothing was stored.
+    pub fn unavailable(cause: impl Into<Cause>) -> Error {
+        Error::Unavailable { outcome_unknown: false, source: cause.into() }
+    }
+
     /// A fault of ours, with its cause for the log.
     pub fn internal(cause: impl Into<Cause>) -> Error {
         Error::Internal(cause.into())
