@@ -66,8 +66,8 @@ impl Plan {
     /// Reads the command line; what it does not understand ends the bench with a sentence.
     pub fn from_arguments() -> Plan {
         let mut plan = Plan {
-            seconds: Duration::from_secs_f64(2.5),
-            rounds: 3,
+            seconds: Duration::from_secs_f64(1.5),
+            rounds: 5,
             work: Kind::ALL.to_vec(),
             connections: vec![1, 16, 64],
         };

@@ -27,24 +27,14 @@ impl Dialect {
         }
     }
 
-    /// The schema of [`Dialect::failure`], for published output schemas.
+    /// The schema of [`Dialect::failure`], for published output schemas: what clients may build on, and no
+    /// more, since it stands beside every tool.
     pub fn failure_schema(self) -> Value {
         match self {
             Dialect::Mailbox => json!({
                 "type": "object",
                 "required": ["error"],
-                "properties": { "error": {
-                    "type": "object",
-                    "required": ["code", "message", "retryable"],
-                    "properties": {
-                        "code": { "type": "string" },
-                        "message": { "type": "string" },
-                        "retryable": { "type": "boolean" },
-                        "hint": { "anyOf": [{ "type": "string" }, { "type": "null" }] },
-                        "suggestion": { "type": "string" },
-                        "details": { "type": "object" },
-                    },
-                } },
+                "properties": { "error": { "type": "object", "required": ["code", "message", "retryable"] } },
             }),
         }
     }

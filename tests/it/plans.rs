@@ -1,6 +1,6 @@
 //! How the pod's sessions plan: by key, however young the tables were when the plan was made.
 
-use sqlx::{Connection, PgConnection};
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use waypost::postgres::pool;
 
 use crate::house::House;
@@ -34,5 +34,34 @@ async fn a_plan_made_while_a_table_is_small_still_goes_by_the_key() {
             sqlx::query_scalar("explain execute p ('{}', '{}')").fetch_all(&mut db).await.unwrap();
         let plan = plan.join("\n");
         assert!(plan.contains("Index") && !plan.contains("Seq Scan"), "{what}:\n{plan}");
+    }
+}
+
+/// Look-ups of one row as Postgres and the pod ask them, and the index that finds it.
+const ROWS: [(&str, &str); 4] = [
+    (
+        "select 1 from only message x where x.org_id = $1 and x.message_id = $2 for key share of x",
+        "message_pkey",
+    ),
+    ("select 1 from only agent x where x.org_id = $1 and x.agent_id = $2 for key share of x", "agent_pkey"),
+    ("select 1 from only owner x where x.org_id = $1 and x.owner_id = $2 for key share of x", "owner_pkey"),
+    (
+        "select e.seq from inbox_entry e
+         where (e.org_id, e.agent_id, e.message_id) in (select * from unnest(array[$1], array[$1], array[$2]))
+         order by e.org_id, e.agent_id, e.seq for update",
+        "inbox_entry_org_id_agent_id_message_id_key",
+    ),
+];
+
+#[tokio::test]
+async fn a_plan_made_before_anything_is_known_of_a_table_uses_the_index_that_finds_one_row() {
+    let house = House::empty().await;
+    for (statement, index) in ROWS {
+        let mut db = PgConnection::connect_with(&pool::session(house.options.clone())).await.unwrap();
+        let prepare = format!("prepare find_row (uuid, uuid) as {statement}");
+        sqlx::raw_sql(AssertSqlSafe(prepare)).execute(&mut db).await.unwrap();
+        let plan: Vec<String> =
+            sqlx::query_scalar("explain execute find_row (null, null)").fetch_all(&mut db).await.unwrap();
+        assert!(plan.join("\n").contains(&format!("using {index}")), "{plan:#?}");
     }
 }

@@ -39,7 +39,7 @@ fn tool(entry: &Entry) -> Value {
         "description": entry.description,
         "inputSchema": entry.input,
         // Some clients judge failures by this schema too, so it must let them pass.
-        "outputSchema": { "type": "object", "anyOf": [entry.answer, entry.dialect.failure_schema()] },
+        "outputSchema": { "type": "object", "anyOf": [terse(&entry.answer), entry.dialect.failure_schema()] },
         "annotations": {
             "title": spec.title,
             "readOnlyHint": hints.read_only,
@@ -48,4 +48,17 @@ fn tool(entry: &Entry) -> Value {
             "openWorldHint": hints.open_world,
         },
     })
+}
+
+/// A schema without its descriptions: a model reads answers as they come, and every word listed here is
+/// paid for in each conversation. `openapi.yaml` has them.
+fn terse(schema: &Value) -> Value {
+    match schema {
+        Value::Object(members) => {
+            let kept = members.iter().filter(|(name, value)| *name != "description" || !value.is_string());
+            Value::Object(kept.map(|(name, value)| (name.clone(), terse(value))).collect())
+        }
+        Value::Array(items) => items.iter().map(terse).collect(),
+        scalar => scalar.clone(),
+    }
 }
