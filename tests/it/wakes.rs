@@ -1,8 +1,12 @@
 //! Held reads wake although what carries the news breaks.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use futures::future::join_all;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::{Value, json};
 use sqlx::PgPool;
 use tokio::time::timeout;
@@ -39,7 +43,7 @@ async fn a_held_read_wakes_in_time_though_listener_and_ring_were_killed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn pods_outlive_a_restart_of_postgres_and_no_acknowledged_message_is_lost() {
+async fn pods_outlive_a_restart_and_a_crash_of_postgres_and_no_acknowledged_message_is_lost() {
     let folder = program::folder();
     let programs = Settings { data_dir: folder.path().to_owned(), programs: None, search_path: path() };
     let cluster = PrivateCluster::start(&programs).await.unwrap();
@@ -54,34 +58,26 @@ async fn pods_outlive_a_restart_of_postgres_and_no_acknowledged_message_is_lost(
     let (sender, reader) = (house.register().await, house.register().await);
     let cursor = house.ok(&reader, "mailbox_check", json!({})).await["next_since"].clone();
 
-    // Sends all the time, before, while and after Postgres is away; no answer is ever untrue.
-    let is_back = AtomicBool::new(false);
-    let sending = async {
-        let (mut acknowledged, mut more) = (Vec::new(), 100);
-        while more > 0 {
-            let message = json!({ "recipient_agent_id": reader.id, "body": "kept" });
-            let answer = house.call(acknowledged.len() % 2, &sender, "mailbox_send", message).await;
-            match answer.status {
-                200 => acknowledged.push(answer.body["message_id"].clone()),
-                503 => {}
-                other => panic!("{other}: {}", answer.body),
-            }
-            more -= usize::from(is_back.load(Ordering::Relaxed) && answer.status == 200);
-        }
-        acknowledged
-    };
-    let restarting = async {
-        wait_for_messages(&house, 50).await;
-        cluster.stop().await;
-        let cluster = PrivateCluster::start(&programs).await.unwrap();
-        is_back.store(true, Ordering::Relaxed);
-        cluster
-    };
-    let (acknowledged, cluster) =
-        timeout(PATIENCE, async { tokio::join!(sending, restarting) }).await.unwrap();
-
-    let stored = read_all(&house, &reader, &cursor).await;
-    assert!(acknowledged.iter().all(|id| stored.contains(id)), "every acknowledged message is stored");
+    let mut cluster = cluster;
+    for is_crash in [false, true] {
+        // Sixteen send all the time, before, while and after Postgres is away.
+        let is_back = AtomicBool::new(false);
+        let sending =
+            join_all((0..16).map(|place| send_until_back(&house, place % 2, &sender, &reader, &is_back)));
+        let restarting = async {
+            wait_for_more_messages(&house, 200).await;
+            end(cluster, folder.path(), is_crash).await;
+            let cluster = PrivateCluster::start(&programs).await.unwrap();
+            is_back.store(true, Ordering::Relaxed);
+            cluster
+        };
+        let (acknowledged, again) =
+            timeout(PATIENCE, async { tokio::join!(sending, restarting) }).await.unwrap();
+        cluster = again;
+        let stored = read_all(&house, &reader, &cursor).await;
+        let is_stored = |id| stored.contains(id);
+        assert!(acknowledged.iter().flatten().all(is_stored), "every acknowledged message is stored");
+    }
 
     // Both wake each other's readers again.
     let end =
@@ -97,6 +93,29 @@ async fn pods_outlive_a_restart_of_postgres_and_no_acknowledged_message_is_lost(
     assert!(sent.elapsed() < Duration::from_millis(1_500));
     drop(house);
     cluster.stop().await;
+}
+
+/// Sends one message after the other until Postgres is back and ten more are stored; the ids of
+/// those that were acknowledged. Any other answer is an honest "not now".
+async fn send_until_back(
+    house: &House,
+    pod: usize,
+    sender: &Agent,
+    reader: &Agent,
+    is_back: &AtomicBool,
+) -> Vec<Value> {
+    let (mut acknowledged, mut more) = (Vec::new(), 10);
+    while more > 0 {
+        let message = json!({ "recipient_agent_id": reader.id, "body": "kept" });
+        let answer = house.call(pod, sender, "mailbox_send", message).await;
+        match answer.status {
+            200 => acknowledged.push(answer.body["message_id"].clone()),
+            503 => {}
+            other => panic!("{other}: {}", answer.body),
+        }
+        more -= usize::from(is_back.load(Ordering::Relaxed) && answer.status == 200);
+    }
+    acknowledged
 }
 
 /// Ends the sessions of this database whose last statement is like that; tells how many.
@@ -121,17 +140,24 @@ async fn read_is_held(pod: &Pod) {
     timeout(PATIENCE, held).await.unwrap();
 }
 
-async fn wait_for_messages(house: &House, count: i64) {
-    let stored = async {
-        loop {
-            let now: i64 =
-                sqlx::query_scalar("select count(*) from message").fetch_one(&house.db).await.unwrap();
-            if now >= count {
-                return;
-            }
-        }
+async fn wait_for_more_messages(house: &House, more: i64) {
+    let count = async || -> i64 {
+        sqlx::query_scalar("select count(*) from message").fetch_one(&house.db).await.unwrap()
     };
+    let enough = count().await + more;
+    let stored = async { while count().await < enough {} };
     timeout(PATIENCE, stored).await.unwrap();
+}
+
+/// Stops the server in order, or kills it like a power cut of its own.
+async fn end(mut cluster: PrivateCluster, data_dir: &Path, is_crash: bool) {
+    if !is_crash {
+        return cluster.stop().await;
+    }
+    let pid_file = std::fs::read_to_string(data_dir.join("postgres/postmaster.pid")).unwrap();
+    let postmaster = pid_file.lines().next().unwrap().parse().unwrap();
+    kill(Pid::from_raw(postmaster), Signal::SIGKILL).unwrap();
+    cluster.died().await;
 }
 
 /// The ids of all messages behind a cursor.
