@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::owned::{check_owned, mint_agent_key, revoke_keys};
+use super::owned::{lock_owned, mint_agent_key, revoke_keys};
 use crate::call::{Access, Call, Effect, Error, Hints, Reach, Result, Route, Spec, Tool};
 use crate::wakes::Topic;
 
@@ -37,7 +37,7 @@ impl Tool for AgentKeyAdd {
     };
 
     async fn run(&self, call: &mut Call<'_>) -> Result<KeyAdded> {
-        check_owned(call, self.agent_id).await?;
+        lock_owned(call, self.agent_id).await?;
         let (org_id, owner_id) = (call.caller.org.org_id, call.caller.owner()?.owner_id);
         let (key_id, secret) = mint_agent_key(call.db, org_id, owner_id, self.agent_id).await?;
         Ok(KeyAdded { key_id, api_key: secret.expose().to_owned() })
@@ -75,7 +75,7 @@ impl Tool for AgentKeyRevoke {
     };
 
     async fn run(&self, call: &mut Call<'_>) -> Result<KeyRevoked> {
-        check_owned(call, self.agent_id).await?;
+        lock_owned(call, self.agent_id).await?;
         let revoked = revoke_keys(call.db, call.caller.org.org_id, self.agent_id, Some(self.key_id)).await?;
         match revoked.is_empty() {
             true => Err(Error::NotFound("key that still works")),
