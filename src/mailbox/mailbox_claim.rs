@@ -20,7 +20,7 @@ use crate::call::{Access, Call, Effect, Hints, Reach, Result, Route, Spec, Tool,
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct MailboxClaim {
     /// Most messages to lease.
-    #[serde(default = "hundred")]
+    #[serde(default = "rows::hundred")]
     #[schemars(range(min = 1, max = 100))]
     limit: i64,
     /// Your id for this batch of work: the same id is served the same batch.
@@ -32,10 +32,6 @@ pub struct MailboxClaim {
     #[serde(default = "five_minutes")]
     #[schemars(range(min = 1, max = 600))]
     lease_seconds: i64,
-}
-
-fn hundred() -> i64 {
-    100
 }
 
 fn five_minutes() -> i64 {
