@@ -106,7 +106,9 @@ impl MailboxClaim {
         self.message_ids.iter().flatten().filter(|id| named.insert(**id)).copied().collect()
     }
 
-    /// Leases `messages` to the run by the database's clock.
+    /// Leases `messages` to the run by the database's clock, and clears away runs of this mailbox
+    /// that ended, so that every summary reads live ones only. They are locked behind the run's own
+    /// row, and those that another call has at hand are left: no call waits for another here.
     async fn lease(
         &self,
         db: &mut PgConnection,
@@ -125,12 +127,21 @@ impl MailboxClaim {
              ), leased as (
                 update inbox_entry e set lease_run = $3, lease_until = lease.until from lease
                 where e.org_id = $1 and e.agent_id = $2 and e.seq = any($4)
+             ), run as (
+                insert into claim_run (org_id, agent_id, run_id, lease_until, seqs, held)
+                select $1, $2, $3, lease.until, $4, cardinality($4) from lease
+                on conflict (org_id, agent_id, run_id) do update
+                    set lease_until = excluded.lease_until, seqs = excluded.seqs, held = excluded.held
+                returning lease_until
+             ), ended as (
+                select r.org_id, r.agent_id, r.run_id from run, claim_run r
+                where r.org_id = $1 and r.agent_id = $2 and r.run_id <> $3 and r.lease_until <= clock_timestamp()
+                for update of r skip locked
+             ), cleared as (
+                delete from claim_run r using ended
+                where r.org_id = ended.org_id and r.agent_id = ended.agent_id and r.run_id = ended.run_id
              )
-             insert into claim_run (org_id, agent_id, run_id, lease_until, seqs, held)
-             select $1, $2, $3, lease.until, $4, cardinality($4) from lease
-             on conflict (org_id, agent_id, run_id) do update
-                set lease_until = excluded.lease_until, seqs = excluded.seqs, held = excluded.held
-             returning lease_until",
+             select lease_until from run",
         )
         .bind(mailbox.0)
         .bind(mailbox.1)
