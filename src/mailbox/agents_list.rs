@@ -80,7 +80,7 @@ impl Tool for AgentsList {
         name: "agents_list",
         title: "List your agents",
         access: Access::Owner,
-        effect: Effect::Reads,
+        effect: Effect::Statements,
         hints: Hints::READS,
         reach: Reach::Routes,
         routes: &[Route::get("/api/v1/agents")],

@@ -61,7 +61,7 @@ impl Tool for MailboxClaim {
         name: "mailbox_claim",
         title: "Lease messages",
         access: Access::Agent,
-        effect: Effect::Writes,
+        effect: Effect::Transaction,
         hints: Hints::SETS,
         reach: Reach::Everywhere,
         routes: &[Route::post("/api/v1/mailbox/claim")],

@@ -37,7 +37,7 @@ impl Tool for RenewAgentKey {
         name: "renew_agent_key",
         title: "Renew an agent's key",
         access: Access::Owner,
-        effect: Effect::Writes,
+        effect: Effect::Transaction,
         hints: Hints::ENDS,
         reach: Reach::Everywhere,
         routes: &[Route::post("/api/v1/api-keys").creating()],

@@ -98,9 +98,8 @@ async fn only_the_owner_probes_an_agent() {
 async fn a_probe_that_waits_for_the_mailbox_holds_nothing_that_an_ack_needs() {
     let house = House::open().await;
     let bob = settled(&house).await;
-    let mut ack = house.db.begin().await.unwrap();
-    let lock = "select from mailbox for no key update";
-    sqlx::query(lock).execute(&mut *ack).await.unwrap();
+    let mut ack = house.db.acquire().await.unwrap();
+    sqlx::raw_sql("begin; select from mailbox for no key update").execute(&mut *ack).await.unwrap();
     let path = format!("/agents/{}/probe", bob.id);
     let verify = async {
         let waiting = "select exists (select from pg_stat_activity where datname = current_database()
@@ -109,7 +108,7 @@ async fn a_probe_that_waits_for_the_mailbox_holds_nothing_that_an_ack_needs() {
         super::until("the probe waits for the mailbox", look).await;
         let verify = "select from agent for no key update nowait";
         let verified = sqlx::query(verify).execute(&mut *ack).await;
-        ack.rollback().await.unwrap();
+        sqlx::raw_sql("rollback").execute(&mut *ack).await.unwrap();
         verified
     };
     let probe = owned(&house, 0, &bob.owner_key, Method::POST, &path, json!({}));
