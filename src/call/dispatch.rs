@@ -190,8 +190,8 @@ impl Dispatch {
         let most_losses = self.pool.options().get_max_connections() + 1;
         loop {
             let outcome = match job.entry.spec.effect {
-                Effect::Reads => self.read(job, held_for).await,
-                Effect::Writes => self.write(job, held_for).await,
+                Effect::Statements => self.read(job, held_for).await,
+                Effect::Transaction => self.write(job, held_for).await,
             };
             match outcome {
                 Err(Failed::Collided(_)) if collisions < MOST_COLLISIONS => collisions += 1,

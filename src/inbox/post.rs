@@ -2,7 +2,8 @@
 //!
 //! The lock is a statement of its own, so that every later statement reads a
 //! snapshot newer than the lock: order, caps and duplicates are exact. One order of
-//! locks everywhere: mailboxes, then keys, then entries, then runs.
+//! locks everywhere: mailboxes sorted, then entries, then keys sorted, then runs, then
+//! agents. Who cannot keep it skips what is locked.
 
 use std::collections::HashSet;
 

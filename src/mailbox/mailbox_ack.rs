@@ -88,7 +88,7 @@ impl Tool for MailboxAck {
         name: "mailbox_ack",
         title: "Mark messages done",
         access: Access::Agent,
-        effect: Effect::Writes,
+        effect: Effect::Transaction,
         hints: Hints::SETS,
         reach: Reach::Everywhere,
         routes: &[Route::post("/api/v1/mailbox/ack")],

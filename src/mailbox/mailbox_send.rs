@@ -82,7 +82,7 @@ impl Tool for MailboxSend {
         name: "mailbox_send",
         title: "Send a message",
         access: Access::Agent,
-        effect: Effect::Writes,
+        effect: Effect::Transaction,
         hints: Hints { read_only: false, destructive: false, idempotent: false, open_world: true },
         reach: Reach::Everywhere,
         routes: &[Route::post("/api/v1/mailbox/messages").creating()],

@@ -127,7 +127,7 @@ impl Tool for Register {
         name: "register",
         title: "Register an agent",
         access: Access::Anyone,
-        effect: Effect::Writes,
+        effect: Effect::Transaction,
         hints: Hints::ADDS,
         reach: Reach::Everywhere,
         routes: &[

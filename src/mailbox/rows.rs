@@ -163,6 +163,11 @@ pub struct Summary {
     pub consumer_recipe: &'static str,
 }
 
+/// The size of a page or batch that asks for none.
+pub(super) fn hundred() -> i64 {
+    100
+}
+
 /// How to drain a mailbox, in one line.
 pub const CONSUMER_RECIPE: &str = "Loop: mailbox_claim {} -> do the work of each message -> mailbox_ack {message_ids, reply_text?}; claim again until remaining is 0, then mailbox_check {since: next_since, wait: 25} to wait for more.";
 

@@ -47,7 +47,7 @@ impl Tool for WhoAmI {
         name: "who_am_i",
         title: "Show the calling agent",
         access: Access::Agent,
-        effect: Effect::Reads,
+        effect: Effect::Statements,
         hints: Hints::READS,
         reach: Reach::Everywhere,
         routes: &[Route::get("/api/v1/whoami")],
