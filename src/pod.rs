@@ -21,7 +21,7 @@ use crate::config::Config;
 use crate::database::StartRefused;
 use crate::doors;
 use crate::doors::accept::{self, Drain, Limits};
-use crate::doors::front::{Sites, front};
+use crate::doors::front::{Sites, front, ops_front};
 use crate::doors::probes::{self, Check, Checks};
 use crate::doors::reception::Reception;
 use crate::gate::Gate;
@@ -81,10 +81,10 @@ impl Pod {
         background.spawn(named("chores", chores::run(options, stop.clone())));
         background.spawn(named("metrics", watch(metrics.clone(), dispatch.pool.clone(), stop.clone())));
         let router = doors::router(reception).merge(probes::probes(checks.clone()));
-        background.spawn(named("doors", serve(listener, front(router, sites.clone()), drain.clone())));
+        background.spawn(named("doors", serve(listener, front(router, sites), drain.clone())));
         if let Some(ops) = ops {
-            background
-                .spawn(named("ops", serve(ops, front(probes::ops(checks, metrics), sites), drain.clone())));
+            let router = ops_front(probes::ops(checks, metrics));
+            background.spawn(named("ops", serve(ops, router, drain.clone())));
         }
         Ok(Pod {
             address,
