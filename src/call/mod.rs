@@ -4,7 +4,9 @@
 //! [`dispatch`] checks, runs, commits and wakes.
 
 pub mod arguments;
+mod attempt;
 pub mod caller;
+pub mod cause;
 pub mod credential;
 pub mod cursor;
 pub mod dialect;
@@ -22,6 +24,7 @@ pub mod schema;
 pub mod terms;
 pub mod tool;
 pub mod transaction;
+pub mod turns;
 
 pub use caller::{AgentSession, Caller, Organization, OwnerSession};
 pub use dispatch::{Call, Dispatch};
