@@ -112,7 +112,7 @@ impl Pod {
 
     /// Drains: `/readyz` fails first, then no more connections, held reads answer what they
     /// have, answers under way are finished; what is left at the limit is cut. Ends within the delay,
-    /// the limit and [`GRACE`].
+    /// the limit and half a second.
     pub async fn drain(mut self) {
         self.unready.cancel();
         tokio::time::sleep(self.drain_delay).await;

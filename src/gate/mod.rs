@@ -4,7 +4,7 @@
 //! an argument is judged once the arguments are known ([`Gate::admit`]).
 
 mod lookup;
-pub mod network;
+pub(crate) mod network;
 mod presented;
 mod remembered;
 
