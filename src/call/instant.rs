@@ -34,11 +34,4 @@ pub mod option {
             None => to.serialize_none(),
         }
     }
-
-    /// The way back.
-    pub fn deserialize<'de, D: serde::Deserializer<'de>>(
-        from: D,
-    ) -> Result<Option<OffsetDateTime>, D::Error> {
-        time::serde::rfc3339::option::deserialize(from)
-    }
 }

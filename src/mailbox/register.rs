@@ -167,6 +167,7 @@ impl Tool for Register {
             profile: json!(profile),
         };
         let created = create_agent(call.db, call.terms.caps, new).await?;
+        call.count_posted(created.notices);
         Ok(answer::compose(call, self.scope, created, wallet, &profile))
     }
 }
