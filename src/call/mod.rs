@@ -10,7 +10,7 @@ pub mod cursor;
 pub mod dialect;
 pub mod dispatch;
 pub mod error;
-mod field_path;
+pub mod field_path;
 pub mod fingerprint;
 pub mod holds;
 pub mod instant;
