@@ -3,6 +3,7 @@
 pub mod accept;
 pub mod front;
 pub mod mcp;
+pub mod media;
 pub mod openapi;
 pub mod probes;
 pub mod reception;
