@@ -5,7 +5,6 @@ mod ack_reply;
 mod caps;
 mod check;
 mod claim;
-mod claim_races;
 mod in_reply_to;
 mod keys;
 mod names;
@@ -19,8 +18,6 @@ mod secrets;
 mod send;
 mod send_retries;
 mod wait;
-
-use std::time::Duration;
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -131,17 +128,6 @@ async fn register_at(house: &House, slug: &str, arguments: Value) -> Answer {
     house.post(0, &format!("/o/{slug}/api/v1/onboard"), None, &arguments).await
 }
 
-/// The agent of a registration's answer.
-fn agent_of(registered: &Value) -> Agent {
-    let text = |name: &str| registered[name].as_str().unwrap_or_default().to_owned();
-    Agent {
-        id: text("agent_id"),
-        name: text("agent_name"),
-        key: text("api_key"),
-        owner_key: text("owner_key"),
-    }
-}
-
 /// Changes the database behind the service's back; `$1` is the agent.
 async fn tamper(house: &House, agent: &Agent, sql: &str) {
     let id: Uuid = agent.id.parse().unwrap();
@@ -158,14 +144,4 @@ async fn number(house: &House, agent: &Agent, sql: &str) -> i64 {
 async fn do_chores(house: &House) {
     let mut db = sqlx::PgConnection::connect_with(&house.options).await.unwrap();
     chores::run_all(&mut db).await.unwrap();
-}
-
-/// Looks again and again until it is so; ten seconds are too many.
-async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
-    let looking = async {
-        while !is_so().await {
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(10), looking).await.unwrap_or_else(|_| panic!("never: {what}"));
 }

@@ -15,7 +15,7 @@ use waypost::pod::Pod;
 use waypost::postgres::private::{PrivateCluster, Settings};
 use waypost::postgres::{pool, schema};
 
-use crate::house::{Agent, House, settings};
+use crate::house::{Agent, House, settings, until};
 use crate::program;
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -132,12 +132,7 @@ async fn terminate(house: &House, statement: &str) -> i64 {
 
 /// Waits until a read sleeps on this pod.
 async fn read_is_held(pod: &Pod) {
-    let held = async {
-        while pod.dispatch.holds.open() == 0 {
-            tokio::task::yield_now().await;
-        }
-    };
-    timeout(PATIENCE, held).await.unwrap();
+    until("a read is held", async || pod.dispatch.holds.open() > 0).await;
 }
 
 async fn wait_for_more_messages(house: &House, more: i64) {
@@ -145,8 +140,7 @@ async fn wait_for_more_messages(house: &House, more: i64) {
         sqlx::query_scalar("select count(*) from message").fetch_one(&house.db).await.unwrap()
     };
     let enough = count().await + more;
-    let stored = async { while count().await < enough {} };
-    timeout(PATIENCE, stored).await.unwrap();
+    until("more are stored", async || count().await >= enough).await;
 }
 
 /// Stops the server in order, or kills it like a power cut of its own.

@@ -7,8 +7,8 @@ use sqlx::Row as _;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use super::{ids, mail, members, nobody, number, settled, summary, until, with_caps};
-use crate::house::{Agent, House, send};
+use super::{ids, mail, members, nobody, number, settled, summary, with_caps};
+use crate::house::{Agent, House, send, until};
 
 /// Bob with so many messages of Ada's.
 pub(super) async fn with_mail(pods: usize, count: usize) -> (House, Agent, Agent, Vec<String>) {
