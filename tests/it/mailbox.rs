@@ -101,7 +101,7 @@ fn members(object: &Value) -> Vec<&str> {
 }
 
 /// A call at one of the owner's routes, below `/api/v1`.
-async fn owned(
+pub async fn owned(
     house: &House,
     pod: usize,
     owner_key: &str,
