@@ -11,6 +11,7 @@ pub mod doors;
 pub(crate) mod gate;
 pub(crate) mod inbox;
 pub mod mailbox;
+pub mod nearest;
 pub mod operator;
 pub mod pod;
 pub mod postgres;

@@ -4,13 +4,11 @@
 mod compile;
 mod judge;
 mod number;
-mod suggest;
 
 use regex::Regex;
 use serde_json::{Map, Value};
 
 use super::field_path::FieldPath;
-pub use suggest::nearest;
 
 /// A tool's input schema, compiled once at start.
 #[derive(Debug)]
@@ -25,7 +23,7 @@ pub enum Fault {
     /// A field that the schema does not have.
     #[error("`{field}` is not a field of this tool")]
     Unknown {
-        /// Where: `parts[0].metadata`, names as [`echo_name`](super::json::echo_name) gives them,
+        /// Where: `parts[0].metadata`, names as [`echo_name`](super::field_path::echo_name) gives them,
         /// `…` for one that looks like a credential.
         field: String,
         /// The most similar field that exists beside it, when one is similar.

@@ -32,6 +32,9 @@ pub struct Organization {
 }
 
 impl Organization {
+    /// The name of the organization that calls are in when they name none.
+    pub const DEFAULT: &str = "public";
+
     /// Whether `text` can be the name of an organization: `^[a-z][a-z0-9-]{0,62}$`.
     pub fn is_slug(text: &str) -> bool {
         let is_word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';

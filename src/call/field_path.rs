@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use super::json::echo_name;
-
 /// A place in the input, kept as links on the stack so that it costs nothing until it is shown.
 #[derive(Clone, Copy)]
 pub(super) enum FieldPath<'a> {
@@ -35,5 +33,30 @@ impl fmt::Display for FieldPath<'_> {
                 write!(f, "{object}{dot}{}", echo_name(name).as_deref().unwrap_or("…"))
             }
         }
+    }
+}
+
+/// A field name as it may be shown to the caller: cut to 64 characters, control characters
+/// replaced. `None` when it looks like a credential, which is never echoed.
+#[must_use]
+pub fn echo_name(name: &str) -> Option<String> {
+    let longest_run = name.split(|c: char| !c.is_ascii_alphanumeric()).map(str::len).max().unwrap_or(0);
+    if longest_run >= 32 || name.contains("wpa_") || name.contains("wpo_") {
+        return None;
+    }
+    Some(name.chars().take(64).map(|c| if c.is_control() { '\u{FFFD}' } else { c }).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::echo_name;
+
+    #[test]
+    fn a_name_that_looks_like_a_credential_is_never_echoed() {
+        assert_eq!(echo_name("wpa_x"), None);
+        assert_eq!(echo_name("Bearer wpo_x"), None);
+        assert_eq!(echo_name(&"aB3".repeat(11)), None);
+        assert_eq!(echo_name("recipient_agent_id").as_deref(), Some("recipient_agent_id"));
+        assert_eq!(echo_name(&"ü".repeat(90)).unwrap().chars().count(), 64);
     }
 }

@@ -87,17 +87,6 @@ pub fn object(bytes: &[u8]) -> Result<Vec<(String, &RawValue)>, Refused> {
     })
 }
 
-/// A field name as it may be shown to the caller: cut to 64 characters, control characters
-/// replaced. `None` when it looks like a credential, which is never echoed.
-#[must_use]
-pub fn echo_name(name: &str) -> Option<String> {
-    let longest_run = name.split(|c: char| !c.is_ascii_alphanumeric()).map(str::len).max().unwrap_or(0);
-    if longest_run >= 32 || name.contains("wpa_") || name.contains("wpo_") {
-        return None;
-    }
-    Some(name.chars().take(64).map(|c| if c.is_control() { '\u{FFFD}' } else { c }).collect())
-}
-
 /// Which refusal is told: text that is not JSON at all is `Broken`, even where an earlier fault
 /// ended the strict pass. The second look skips over values without recursion.
 fn settle(bytes: &[u8], refusal: Option<Refused>, error: &serde_json::Error) -> Refused {

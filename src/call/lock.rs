@@ -8,17 +8,17 @@ use super::Result;
 /// Waits until this transaction alone holds `thing`; the transaction's end gives it free.
 ///
 /// A statement of its own, so that the next statement's snapshot is newer than
-/// the lock. Things are named by `room` and the parts of their key.
-pub async fn hold(db: &mut PgConnection, room: &'static str, key: &[&[u8]]) -> Result<()> {
+/// the lock. Things are named by their `kind` and the parts of their key.
+pub async fn hold(db: &mut PgConnection, kind: &'static str, key: &[&[u8]]) -> Result<()> {
     sqlx::query("-- lock.hold\n select pg_advisory_xact_lock($1)")
-        .bind(number(room, key))
+        .bind(number(kind, key))
         .execute(db)
         .await?;
     Ok(())
 }
 
-fn number(room: &str, key: &[&[u8]]) -> i64 {
-    let mut digest = Sha256::new_with_prefix(room);
+fn number(kind: &str, key: &[&[u8]]) -> i64 {
+    let mut digest = Sha256::new_with_prefix(kind);
     for part in key {
         digest.update([0]);
         digest.update(part);

@@ -12,7 +12,7 @@ pub(crate) mod cursor;
 pub mod dialect;
 pub mod dispatch;
 pub mod error;
-mod field_path;
+pub(crate) mod field_path;
 pub(crate) mod fingerprint;
 pub(crate) mod holds;
 pub(crate) mod instant;

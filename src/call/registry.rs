@@ -97,6 +97,11 @@ impl Registry {
         self.toolsets.iter().flat_map(|toolset| &toolset.entries)
     }
 
+    /// The tools that are listed and called by their name, in reading order.
+    pub fn listed(&self) -> impl Iterator<Item = &Arc<Entry>> {
+        self.entries().filter(|entry| entry.is_listed())
+    }
+
     /// The tool of that name.
     pub fn find(&self, name: &str) -> Option<&Arc<Entry>> {
         self.by_name.get(name)
@@ -144,6 +149,11 @@ impl Toolset {
 }
 
 impl Entry {
+    /// Whether it is listed and called by its name, at every door. Others are reached by their routes alone.
+    pub fn is_listed(&self) -> bool {
+        self.spec.reach == Reach::Everywhere
+    }
+
     /// Judges arguments and reads them into a command.
     ///
     /// Credentials are judged like other arguments and then left out: neither the
@@ -152,7 +162,7 @@ impl Entry {
         (self.tidy)(&mut arguments);
         let mut arguments = self.shape.check(arguments)?;
         arguments.shift_remove(self.spec.access.argument());
-        let print = fingerprint::of(&arguments, &[]);
+        let print = fingerprint::of(&arguments);
         Ok(((self.read)(arguments)?, print))
     }
 }

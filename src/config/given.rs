@@ -73,8 +73,9 @@ impl Given {
             None => Ok(()),
             Some(unknown) => {
                 let shown: String = unknown.chars().take(64).collect();
-                let meant = nearest(unknown);
-                Err(cannot_work(format!("{shown} is not a setting; the nearest one is {meant}.")))
+                let meant = nearest(unknown).map(|known| format!("; the nearest one is {known}"));
+                let meant = meant.unwrap_or_default();
+                Err(cannot_work(format!("{shown} is not a setting{meant}.")))
             }
         }
     }

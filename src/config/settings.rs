@@ -154,9 +154,13 @@ pub const SETTINGS: &[Setting] = &[
     without_effect("OTEL_EXPORTER_OTLP_ENDPOINT", "otel-exporter-otlp-endpoint", "URL"),
 ];
 
-/// The known variable whose name is most like `variable`.
+/// The known variable whose name is most like `variable`, if any is alike. What all have in common tells nothing.
 #[must_use]
-pub fn nearest(variable: &str) -> &'static str {
-    let distance = |setting: &&Setting| strsim::damerau_levenshtein(setting.variable, variable);
-    SETTINGS.iter().min_by_key(distance).map_or("WAYPOST_LISTEN", |setting| setting.variable)
+pub fn nearest(variable: &str) -> Option<&'static str> {
+    let known = SETTINGS.iter().map(|setting| (own(setting.variable), setting.variable));
+    crate::nearest::nearest(own(variable), known)
+}
+
+fn own(variable: &str) -> &str {
+    variable.strip_prefix("WAYPOST_").unwrap_or(variable)
 }

@@ -3,6 +3,7 @@
 pub mod accept;
 pub mod front;
 pub(crate) mod mcp;
+pub(crate) mod media;
 pub mod openapi;
 pub mod probes;
 pub(crate) mod reception;

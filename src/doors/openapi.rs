@@ -13,7 +13,7 @@ use http::header::CONTENT_TYPE;
 use serde_json::{Map, Value, json};
 
 use super::rest::BY_NAME;
-use crate::call::{Entry, Reach, Registry, Route};
+use crate::call::{Entry, Organization, Registry, Route};
 use operation::Operation;
 
 /// What the first lines of the YAML say.
@@ -71,7 +71,7 @@ fn servers() -> Value {
         {
             "url": "/o/{org}",
             "description": "One organization.",
-            "variables": { "org": { "default": "public", "description": "The organization's name." } },
+            "variables": { "org": { "default": Organization::DEFAULT, "description": "The organization's name." } },
         },
     ])
 }
@@ -91,7 +91,7 @@ fn paths(registry: &Registry) -> Value {
             add(&mut paths, route.path, &Operation { entry, route, id: id(entry, place, route) });
         }
     }
-    for entry in registry.entries().filter(|entry| entry.spec.reach == Reach::Everywhere) {
+    for entry in registry.listed() {
         let path = BY_NAME.replace("{tool}", entry.spec.name);
         let id = format!("tool_{}", entry.spec.name);
         add(&mut paths, &path, &Operation { entry, route: &Route::post(BY_NAME), id });
@@ -153,7 +153,7 @@ fn probes() -> [(&'static str, Value); 2] {
 fn schemas(registry: &Registry) -> Value {
     let mut schemas = Map::new();
     for entry in registry.entries() {
-        if entry.spec.reach == Reach::Everywhere {
+        if entry.is_listed() {
             schemas.insert(operation::input_name(entry), operation::body(entry, &[]));
         }
         schemas.insert(operation::answer_name(entry), entry.answer.clone());

@@ -4,7 +4,7 @@
 //! error whose code is the HTTP status.
 
 use axum::body::Body;
-use http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, Response, StatusCode};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -53,42 +53,22 @@ impl Refusal {
     }
 
     /// The answer. `id` is the JSON-RPC request's id, verbatim, when it could be read; only `at_mcp` uses it.
-    ///
-    /// 401 carries `WWW-Authenticate`, 408 closes the connection, since a body may still be under way.
     #[must_use]
     pub fn answer(&self, at_mcp: bool, id: Option<&RawValue>) -> Response<Body> {
-        let (body, kind) = if at_mcp {
-            (json_rpc_error(id, &self.error()), "application/json")
-        } else {
-            (self.problem().to_string(), "application/problem+json")
+        let (kind, body) = match at_mcp {
+            true => ("application/json", json_rpc_error(id, &self.error())),
+            false => (PROBLEM, self.problem().to_string()),
         };
-        let mut answer = Response::new(Body::from(body));
-        *answer.status_mut() = self.status;
-        let headers = answer.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-        if let Some(seconds) = self.retry_after {
-            headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
-        }
-        if self.status == StatusCode::UNAUTHORIZED {
-            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"waypost\""));
-        }
-        if self.status == StatusCode::REQUEST_TIMEOUT {
-            headers.insert(CONNECTION, HeaderValue::from_static("close"));
-        }
-        answer
+        respond(self.status, kind, body, self.retry_after)
     }
 
     /// The body away from the MCP endpoint.
     pub(super) fn problem(&self) -> Value {
-        self.with_details(json!({
-            "type": "about:blank",
-            "title": self.status.canonical_reason().unwrap_or("Refused"),
-            "status": self.status.as_u16(),
-            "detail": self.message,
-            "code": self.code,
-            "message": self.message,
-            "retryable": self.retryable,
-        }))
+        let mut problem = standard(self.status, &self.message);
+        problem.insert("code".into(), self.code.into());
+        problem.insert("message".into(), self.message.as_str().into());
+        problem.insert("retryable".into(), self.retryable.into());
+        self.with_details(problem.into())
     }
 
     /// The JSON-RPC error.
@@ -121,6 +101,50 @@ impl From<&Error> for Refusal {
         };
         Self { details: Box::new(error.details()), ..refusal }
     }
+}
+
+/// An `application/problem+json` answer: the members of RFC 9457, and after them `more`, for programs.
+pub(super) fn problem(
+    status: StatusCode,
+    detail: &str,
+    more: Map<String, Value>,
+    retry_after: Option<u64>,
+) -> Response<Body> {
+    let mut problem = standard(status, detail);
+    problem.extend(more);
+    respond(status, PROBLEM, Value::Object(problem).to_string(), retry_after)
+}
+
+const PROBLEM: &str = "application/problem+json";
+
+/// The members of RFC 9457. `about:blank` says that the title is the status's own.
+fn standard(status: StatusCode, detail: &str) -> Map<String, Value> {
+    let mut members = Map::new();
+    members.insert("type".into(), "about:blank".into());
+    members.insert("title".into(), status.canonical_reason().unwrap_or("Refused").into());
+    members.insert("status".into(), status.as_u16().into());
+    members.insert("detail".into(), detail.into());
+    members
+}
+
+/// What every refusal says in headers: it is not to be kept, 401 names the scheme, what is worth a retry says
+/// when, and 408 closes the connection, since a body may still be under way.
+fn respond(status: StatusCode, kind: &'static str, body: String, retry_after: Option<u64>) -> Response<Body> {
+    let mut answer = Response::new(Body::from(body));
+    *answer.status_mut() = status;
+    let headers = answer.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    if let Some(seconds) = retry_after {
+        headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    if status == StatusCode::UNAUTHORIZED {
+        headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"waypost\""));
+    }
+    if status == StatusCode::REQUEST_TIMEOUT {
+        headers.insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    answer
 }
 
 /// A JSON-RPC response with an error. The id goes out byte for byte as it came in, or is null.

@@ -22,10 +22,10 @@ use serde_json::{Map, Value};
 
 use super::accept::Peer;
 use super::reception::{Entrance, Reception};
-use crate::call::arguments::nearest;
-use crate::call::json::echo_name;
+use crate::call::field_path::echo_name;
 use crate::call::registry::Ran;
-use crate::call::{Entry, Error, Method, Reach, Registry, Route};
+use crate::call::{Entry, Error, Method, Registry, Route};
+use crate::nearest::nearest;
 use path::Path;
 use problem::Refused;
 
@@ -77,21 +77,19 @@ async fn call_by_name(
     let (mut parts, body) = request.into_parts();
     let mut path = match path::read(&mut parts).await {
         Ok(path) => path,
-        Err(refusal) => return problem::of_refusal(&refusal),
+        Err(refusal) => return refusal.answer(false, None),
     };
     let name = path.take("tool").unwrap_or_default();
-    let listed = |entry: &&Arc<Entry>| entry.spec.reach == Reach::Everywhere;
-    match reception.registry.find(&name).filter(listed).cloned() {
+    match reception.registry.find(&name).filter(|entry| entry.is_listed()).cloned() {
         Some(entry) => {
             Visit { reception, entry, route: Route::post(BY_NAME), path, peer }.answer(parts, body).await
         }
-        None => problem::unknown_tool(nearest_tool(&reception.registry, &name).as_deref()),
+        None => problem::unknown_tool(nearest_tool(&reception.registry, &name)),
     }
 }
 
-fn nearest_tool(registry: &Registry, name: &str) -> Option<String> {
-    let listed = registry.entries().filter(|entry| entry.spec.reach == Reach::Everywhere);
-    nearest(name, listed.map(|entry| (entry.spec.name, entry.spec.name)))
+fn nearest_tool<'a>(registry: &'a Registry, name: &str) -> Option<&'a str> {
+    nearest(name, registry.listed().map(|entry| (entry.spec.name, entry.spec.name)))
 }
 
 /// One request at one tool's route.

@@ -10,7 +10,7 @@ use http::StatusCode;
 use http::header::CONTENT_TYPE;
 
 use super::refusal::Refusal;
-use crate::call::{Entry, Reach, Registry};
+use crate::call::{Entry, Registry};
 
 /// Where clients look for an authorization server (RFC 8414, RFC 9728, OpenID Connect Discovery). There is
 /// none, and they must be told so by a real 404: any 200 sends them into a login that does not exist.
@@ -58,7 +58,7 @@ pub fn llms_txt(registry: &Registry, public_url: &str) -> String {
     );
     for toolset in registry.toolsets() {
         text.push_str(&format!("\n## Tools: {}\n\n{}\n\n", toolset.name, toolset.about));
-        let listed = toolset.entries().iter().filter(|entry| entry.spec.reach == Reach::Everywhere);
+        let listed = toolset.entries().iter().filter(|entry| entry.is_listed());
         listed.for_each(|entry| text.push_str(&line(entry)));
     }
     text
@@ -78,7 +78,7 @@ mod tests {
     fn the_text_for_agents_names_every_tool_and_the_addresses_to_begin_at() {
         let registry = crate::registry();
         let text = llms_txt(&registry, "https://inbox.example");
-        for entry in registry.entries().filter(|entry| entry.spec.reach == Reach::Everywhere) {
+        for entry in registry.listed() {
             assert!(text.contains(&format!("- `{}`: ", entry.spec.name)));
         }
         for address in ["https://inbox.example/mcp", "https://inbox.example/api/v1/onboard"] {

@@ -36,9 +36,6 @@ pub struct Visitor {
     network: IpNet,
 }
 
-/// The organization of calls that name none.
-pub const DEFAULT_ORG: &str = "public";
-
 impl Gate {
     /// A gate over the credentials of this database.
     pub fn new(pool: PgPool, turns: Turns, wakes: Wakes) -> Gate {
@@ -63,7 +60,9 @@ impl Gate {
         match (&visitor.org, org) {
             (Some(own), Some(named)) if &*own.slug != named => return Err(Error::WrongOrganization),
             (Some(_), _) => {}
-            (None, named) => visitor.org = self.0.organization(named.unwrap_or(DEFAULT_ORG)).await?,
+            (None, named) => {
+                visitor.org = self.0.organization(named.unwrap_or(Organization::DEFAULT)).await?
+            }
         }
         Ok(visitor)
     }

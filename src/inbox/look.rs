@@ -6,8 +6,8 @@ use sqlx::types::Json;
 use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
-use super::Posting;
-use super::rules::{BoxState, Earlier, EntryState, Facts, KeyOf, Mailbox};
+use super::posting::{KeyOf, Mailbox, Posting};
+use super::rules::{BoxState, Earlier, EntryState, Facts};
 use crate::call::{Caps, Result};
 
 /// Locks the mailboxes of all postings, in order, and reads their state.

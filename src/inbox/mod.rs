@@ -10,4 +10,4 @@ mod rules;
 mod write;
 
 pub use post::{answer_of, post};
-pub use posting::{Acks, Delivered, Key, Letter, Posted, Posting, Sender, Verdict};
+pub use posting::{Acks, Key, Letter, Posted, Posting, Sender, Verdict};

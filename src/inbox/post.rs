@@ -11,9 +11,9 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::look::{count_senders, find_earlier, find_entries, lock};
-use super::rules::{Facts, KeyOf, judge};
+use super::posting::{KeyOf, Posting, Verdict};
+use super::rules::{Facts, judge};
 use super::write::{settle, write};
-use super::{Posting, Verdict};
 use crate::call::{Caps, Error, Result};
 
 /// Stores what may be stored of a batch, in the caller's transaction; the verdicts

@@ -6,7 +6,10 @@ use serde_json::Value;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::rules::{KeyOf, Mailbox};
+/// A mailbox: its organization and agent.
+pub(super) type Mailbox = (Uuid, Uuid);
+/// A key: organization, agent, namespace, text.
+pub(super) type KeyOf = (Uuid, Uuid, String, String);
 
 /// What one call puts into mailboxes and takes off them: all of it or nothing.
 #[derive(Debug)]

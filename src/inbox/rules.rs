@@ -6,13 +6,8 @@ use serde_json::Value;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::posting::{Delivered, Letter, Posted, Posting, Verdict};
+use super::posting::{Delivered, KeyOf, Letter, Mailbox, Posted, Posting, Verdict};
 use crate::call::Caps;
-
-/// A mailbox: its organization and agent.
-pub(super) type Mailbox = (Uuid, Uuid);
-/// A key: organization, agent, namespace, text.
-pub(super) type KeyOf = (Uuid, Uuid, String, String);
 
 /// What the database says about a batch, read under the locks of its mailboxes.
 #[derive(Debug, Default)]

@@ -8,8 +8,7 @@ use sqlx::types::Json;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::rules::KeyOf;
-use super::{Delivered, Letter, Posting, Verdict};
+use super::posting::{Delivered, KeyOf, Letter, Posting, Verdict};
 use crate::call::Result;
 
 /// Writes keys, messages, entries and the mailboxes' new state in one statement.

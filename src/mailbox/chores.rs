@@ -30,11 +30,13 @@ pub async fn keep_polled_agents(db: &mut PgConnection) -> Result<u64> {
 }
 
 /// Forgets keys of retries after 30 days: far longer than any client retries.
+///
+/// By the statement's own time, since no index finds what is older than a clock that goes on.
 pub async fn forget_idempotency_keys(db: &mut PgConnection) -> Result<u64> {
     let removed = sqlx::query(
         "-- mailbox.forget_idempotency_keys
          delete from idempotency where ctid = any(array(
-            select ctid from idempotency where created_at < clock_timestamp() - interval '30 days' limit $1))",
+            select ctid from idempotency where created_at < statement_timestamp() - interval '30 days' limit $1))",
     )
     .bind(BATCH)
     .execute(db)

@@ -46,10 +46,9 @@ async fn racing_calls_of_one_new_run_are_served_one_and_the_same_batch() {
     for _ in 0..4 {
         let run = json!({ "run_id": Uuid::new_v4(), "limit": 10 });
         let answers = claim_at_once(&house, &worker, vec![run; 8]).await;
-        let first = served(&answers[0].body);
-        assert_eq!(first.len(), 10);
+        assert_eq!(served(&answers[0].body).len(), 10);
         for answer in &answers {
-            assert_eq!(served(&answer.body), first);
+            assert_eq!(answer.body["messages"], answers[0].body["messages"]);
             assert_eq!(answer.body["lease_expires_at"], answers[0].body["lease_expires_at"]);
         }
     }

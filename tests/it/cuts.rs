@@ -253,13 +253,7 @@ impl Cut {
     /// An agent that was registered past the proxy.
     async fn agent(&self) -> Agent {
         let answer = self.house.post(1, "/api/v1/onboard", None, &json!({})).await;
-        let text = |name: &str| answer.body[name].as_str().unwrap_or_default().to_owned();
-        Agent {
-            id: text("agent_id"),
-            name: text("agent_name"),
-            key: text("api_key"),
-            owner_key: text("owner_key"),
-        }
+        Agent::of(&answer.body)
     }
 
     /// A call to the pod behind the proxy; bounded in time.

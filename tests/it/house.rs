@@ -2,9 +2,12 @@
 
 pub mod cluster;
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use sqlx::PgPool;
 use sqlx::postgres::PgConnectOptions;
+use tokio::time::timeout;
 use waypost::call::Registry;
 use waypost::config::Config;
 use waypost::pod::Pod;
@@ -27,6 +30,19 @@ pub struct Agent {
     pub name: String,
     pub key: String,
     pub owner_key: String,
+}
+
+impl Agent {
+    /// The agent of a registration's answer.
+    pub fn of(registered: &Value) -> Agent {
+        let text = |name: &str| registered[name].as_str().unwrap_or_default().to_owned();
+        Agent {
+            id: text("agent_id"),
+            name: text("agent_name"),
+            key: text("api_key"),
+            owner_key: text("owner_key"),
+        }
+    }
 }
 
 /// What a door answered.
@@ -90,13 +106,7 @@ impl House {
     pub async fn register_with(&self, arguments: Value) -> Agent {
         let answer = self.post(0, "/api/v1/onboard", None, &arguments).await;
         assert_eq!(answer.status, 201, "{}", answer.body);
-        let text = |name: &str| answer.body[name].as_str().unwrap_or_default().to_owned();
-        Agent {
-            id: text("agent_id"),
-            name: text("agent_name"),
-            key: text("api_key"),
-            owner_key: text("owner_key"),
-        }
+        Agent::of(&answer.body)
     }
 
     /// Posts JSON, with an agent key if there is one.
@@ -160,6 +170,15 @@ pub async fn last_poll(house: &House, agent: &Agent) -> Option<time::OffsetDateT
 
 /// Waits until the mailbox was polled again: a held read has begun.
 pub async fn polled_since(house: &House, agent: &Agent, before: Option<time::OffsetDateTime>) {
-    let polled = async { while last_poll(house, agent).await == before {} };
-    tokio::time::timeout(std::time::Duration::from_secs(60), polled).await.unwrap();
+    until("polled", async || last_poll(house, agent).await != before).await;
+}
+
+/// Looks again and again until it is so, for what only the database tells; a minute is too much.
+pub async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+    let looking = async {
+        while !is_so().await {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    timeout(Duration::from_secs(60), looking).await.unwrap_or_else(|_| panic!("never: {what}"));
 }

@@ -5,7 +5,6 @@ mod ack_reply;
 mod caps;
 mod check;
 mod claim;
-mod claim_races;
 mod in_reply_to;
 mod keys;
 mod names;
@@ -20,8 +19,6 @@ mod send;
 mod send_retries;
 mod tidying;
 mod wait;
-
-use std::time::Duration;
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -105,7 +102,7 @@ fn members(object: &Value) -> Vec<&str> {
 }
 
 /// A call at one of the owner's routes, below `/api/v1`.
-async fn owned(
+pub async fn owned(
     house: &House,
     pod: usize,
     owner_key: &str,
@@ -132,17 +129,6 @@ async fn register_at(house: &House, slug: &str, arguments: Value) -> Answer {
     house.post(0, &format!("/o/{slug}/api/v1/onboard"), None, &arguments).await
 }
 
-/// The agent of a registration's answer.
-fn agent_of(registered: &Value) -> Agent {
-    let text = |name: &str| registered[name].as_str().unwrap_or_default().to_owned();
-    Agent {
-        id: text("agent_id"),
-        name: text("agent_name"),
-        key: text("api_key"),
-        owner_key: text("owner_key"),
-    }
-}
-
 /// Changes the database behind the service's back; `$1` is the agent.
 async fn tamper(house: &House, agent: &Agent, sql: &str) {
     let id: Uuid = agent.id.parse().unwrap();
@@ -160,14 +146,4 @@ async fn do_chores(house: &House) {
     let mut db = sqlx::PgConnection::connect_with(&house.options).await.unwrap();
     let failures = chores::run_all(&mut db).await;
     assert!(failures.is_empty(), "{failures:?}");
-}
-
-/// Looks again and again until it is so; ten seconds are too many.
-async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
-    let looking = async {
-        while !is_so().await {
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(10), looking).await.unwrap_or_else(|_| panic!("never: {what}"));
 }

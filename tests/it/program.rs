@@ -133,13 +133,7 @@ impl Program {
     pub async fn register(&self) -> Agent {
         let answer = self.post("/api/v1/onboard", None, &json!({})).await;
         assert_eq!(answer.status, 201, "{}", answer.body);
-        let text = |name: &str| answer.body[name].as_str().unwrap_or_default().to_owned();
-        Agent {
-            id: text("agent_id"),
-            name: text("agent_name"),
-            key: text("api_key"),
-            owner_key: text("owner_key"),
-        }
+        Agent::of(&answer.body)
     }
 
     /// The status of a path without a credential; `None` when nobody listens any more.

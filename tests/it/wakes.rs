@@ -16,7 +16,7 @@ use waypost::postgres::private::PrivateCluster;
 use waypost::postgres::{pool, schema};
 
 use crate::house::cluster::programs_in;
-use crate::house::{Agent, House, settings};
+use crate::house::{Agent, House, settings, until};
 use crate::program;
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -133,12 +133,7 @@ async fn terminate(house: &House, statement: &str) -> i64 {
 
 /// Waits until a read sleeps on this pod.
 async fn read_is_held(pod: &Pod) {
-    let held = async {
-        while pod.dispatch.holds.open() == 0 {
-            tokio::task::yield_now().await;
-        }
-    };
-    timeout(PATIENCE, held).await.unwrap();
+    until("a read is held", async || pod.dispatch.holds.open() > 0).await;
 }
 
 async fn wait_for_more_messages(house: &House, more: i64) {
@@ -146,8 +141,7 @@ async fn wait_for_more_messages(house: &House, more: i64) {
         sqlx::query_scalar("select count(*) from message").fetch_one(&house.db).await.unwrap()
     };
     let enough = count().await + more;
-    let stored = async { while count().await < enough {} };
-    timeout(PATIENCE, stored).await.unwrap();
+    until("more are stored", async || count().await >= enough).await;
 }
 
 /// Stops the server in order, or kills it like a power cut of its own.

@@ -8,7 +8,7 @@ mod credentials;
 mod doors;
 mod grounds;
 mod hygiene;
-mod json_schema;
+pub mod json_schema;
 mod malformed;
 mod reply;
 mod sample;

@@ -7,9 +7,8 @@ use time::format_description::well_known::Rfc3339;
 use time::{OffsetDateTime, UtcOffset};
 use uuid::Uuid;
 
-use super::{
-    Fault, FieldPath, Format, Kind, Length, ListShape, Node, ObjectShape, Rest, TextShape, number, suggest,
-};
+use super::{Fault, FieldPath, Format, Kind, Length, ListShape, Node, ObjectShape, Rest, TextShape, number};
+use crate::nearest::nearest;
 
 impl Node {
     pub(super) fn judge(&self, value: Value, at: FieldPath<'_>) -> Result<Value, Fault> {
@@ -83,7 +82,7 @@ impl ObjectShape {
         let names = self.fields.iter().map(|(name, _)| (name.as_str(), name.as_str()));
         Err(Fault::Unknown {
             field: at.member(unknown).to_string(),
-            suggestion: suggest::nearest(unknown, names.chain(other_words.iter().copied())),
+            suggestion: nearest(unknown, names.chain(other_words.iter().copied())).map(str::to_owned),
         })
     }
 }

@@ -2,10 +2,7 @@
 
 use std::io::Write;
 
-use axum::body::Body;
 use bytes::Bytes;
-use http::header::CONTENT_TYPE;
-use http::{HeaderValue, Response, StatusCode};
 use serde_json::{Value, json};
 
 use super::eras::{Era, LEGACY, SUPPORTED};
@@ -23,14 +20,6 @@ const MODERN_END: &str = concat!(
     env!("CARGO_PKG_VERSION"),
     r#""}}}"#
 );
-
-/// An answer of JSON.
-pub fn json(status: StatusCode, body: Bytes) -> Response<Body> {
-    let mut answer = Response::new(Body::from(body));
-    *answer.status_mut() = status;
-    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    answer
-}
 
 /// The JSON-RPC response with this result. `id` is JSON, and so is `members`: those of the result, in the
 /// words of its method, without braces (only a legacy result may have none).

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::envelope::Params;
 use super::fault::Fault;
-use crate::call::json::echo_name;
+use crate::call::field_path::echo_name;
 
 /// How a client talks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

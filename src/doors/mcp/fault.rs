@@ -7,8 +7,8 @@ use http::{Response, StatusCode};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::answer;
 use crate::call::Error;
+use crate::doors::media;
 use crate::doors::refusal::{Refusal, json_rpc_error};
 
 /// A JSON-RPC error: the request is not one that MCP knows.
@@ -74,7 +74,7 @@ impl Away {
                 if let Some(data) = &fault.data {
                     error["data"] = data.clone();
                 }
-                answer::json(fault.status, json_rpc_error(id, &error).into())
+                media::json(fault.status, json_rpc_error(id, &error).into())
             }
         }
     }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::selection::Selection;
-use crate::call::{Entry, Reach, Registry};
+use crate::call::{Entry, Registry};
 
 /// The lists of tools, as JSON text.
 pub struct Listing(Vec<OnceLock<Bytes>>);
@@ -25,9 +25,7 @@ impl Listing {
 }
 
 fn written(selection: Selection, registry: &Registry) -> Bytes {
-    let entries = registry.entries();
-    let entries =
-        entries.filter(|entry| entry.spec.reach == Reach::Everywhere && selection.holds(entry, registry));
+    let entries = registry.listed().filter(|entry| selection.holds(entry, registry));
     Value::Array(entries.map(|entry| tool(entry)).collect()).to_string().into()
 }
 

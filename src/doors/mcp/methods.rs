@@ -20,7 +20,8 @@ use super::{Door, answer};
 use crate::call::dispatch::Progress;
 use crate::call::json::{self, ARGUMENTS_DEPTH, Refused};
 use crate::call::registry::Ran;
-use crate::call::{Entry, Error, Reach, Result};
+use crate::call::{Entry, Error, Result};
+use crate::doors::media;
 use crate::doors::reception::Entrance;
 use crate::doors::refusal::Refusal;
 use crate::gate::Visitor;
@@ -66,7 +67,7 @@ pub async fn answer(
         (Era::Legacy, "ping") => answer::of_ping(id),
         (era, _) => return Err(unknown_method(era).into()),
     };
-    Ok(answer::json(StatusCode::OK, body))
+    Ok(media::json(StatusCode::OK, body))
 }
 
 /// Takes a notification: none of them changes anything here, since nothing outlives its request.
@@ -122,12 +123,12 @@ async fn call(
     let arguments = match arguments(params.arguments)? {
         Ok(arguments) => arguments,
         Err(refused) => {
-            return Ok(answer::json(StatusCode::OK, answer::of_call(era, id, dialect, &Err(refused))));
+            return Ok(media::json(StatusCode::OK, answer::of_call(era, id, dialect, &Err(refused))));
         }
     };
     let Some(token) = token.filter(|_| takes_stream) else {
         let outcome = run(door.clone(), guest, entry, arguments, None).await;
-        return Ok(answer::json(StatusCode::OK, answer::of_call(era, id, dialect, &outcome)));
+        return Ok(media::json(StatusCode::OK, answer::of_call(era, id, dialect, &outcome)));
     };
     let (progress, notes) = unbounded_channel();
     let (door, id) = (door.clone(), id.to_owned());
@@ -153,9 +154,7 @@ async fn run(
 fn find(door: &Door, selection: Selection, params: &Params<'_>) -> Result<Arc<Entry>, Fault> {
     let registry = &door.reception.registry;
     let name = params.text("name").ok_or_else(|| Fault::params("params.name must be the name of a tool."))?;
-    let entry = registry
-        .find(name)
-        .filter(|entry| entry.spec.reach == Reach::Everywhere && selection.holds(entry, registry));
+    let entry = registry.find(name).filter(|entry| entry.is_listed() && selection.holds(entry, registry));
     let unknown = || Fault::params("Unknown tool: tools/list names the tools of the selected toolsets.");
     entry.cloned().ok_or_else(unknown)
 }

@@ -22,7 +22,7 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
 use axum::routing::post;
 use bytes::Bytes;
-use http::header::{ALLOW, CONTENT_TYPE};
+use http::header::ALLOW;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 
@@ -34,6 +34,7 @@ use self::methods::Guest;
 use self::selection::Selection;
 use super::accept::Peer;
 use super::front::{BODY_DEADLINE, BodyRefused, read_body};
+use super::media::is_json;
 use super::reception::{Entrance, Reception};
 use super::refusal::Refusal;
 use crate::call::Error;
@@ -147,12 +148,4 @@ fn accepted(taken: Result<(), Fault>) -> Response<Body> {
     let mut answer = Response::new(Body::empty());
     *answer.status_mut() = StatusCode::ACCEPTED;
     answer
-}
-
-/// `application/json`, whatever its parameters.
-fn is_json(headers: &HeaderMap) -> bool {
-    let mut kinds = headers.get_all(CONTENT_TYPE).iter();
-    let (Some(kind), None) = (kinds.next(), kinds.next()) else { return false };
-    let essence = kind.to_str().unwrap_or_default().split(';').next().unwrap_or_default();
-    essence.trim().eq_ignore_ascii_case("application/json")
 }

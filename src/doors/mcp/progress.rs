@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, Interval, interval_at};
 
-use super::answer;
 use crate::call::dispatch::Note;
+use crate::doors::media;
 
 /// Proxies close what is silent for a minute or less.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -36,7 +36,7 @@ pub async fn answer(mut running: Running) -> Response<Body> {
         // A tool that reports and ends at once has still reported.
         biased;
         Some(note) = running.notes.recv() => note,
-        response = &mut running.call => return answer::json(StatusCode::OK, response),
+        response = &mut running.call => return media::json(StatusCode::OK, response),
     };
     let mut streaming = Streaming {
         running,

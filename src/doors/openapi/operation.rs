@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::refusals;
-use crate::call::{Access, Entry, Method, Reach, Route};
+use crate::call::{Access, Entry, Method, Route};
 use crate::doors::rest::BY_NAME;
 
 /// A tool at one of its routes, or by its name.
@@ -96,7 +96,7 @@ impl Operation<'_> {
 
     /// The tool's whole input is a component; a route that takes a part of it has that part inline.
     fn request_body(&self) -> Value {
-        let schema = match self.is_by_name() || (self.addressed().is_empty() && is_everywhere(self.entry)) {
+        let schema = match self.is_by_name() || (self.addressed().is_empty() && self.entry.is_listed()) {
             true => json!({ "$ref": format!("#/components/schemas/{}", input_name(self.entry)) }),
             false => body(self.entry, &self.addressed()),
         };
@@ -164,10 +164,6 @@ pub(super) fn body(entry: &Entry, addressed: &[&str]) -> Value {
         }
     }
     schema
-}
-
-fn is_everywhere(entry: &Entry) -> bool {
-    entry.spec.reach == Reach::Everywhere
 }
 
 fn security(access: Access) -> Value {

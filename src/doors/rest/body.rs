@@ -1,7 +1,6 @@
 //! Arguments in the body of a request: one JSON object.
 
 use axum::body::Body;
-use http::header::CONTENT_TYPE;
 use http::{HeaderMap, StatusCode};
 use serde_json::{Map, Value};
 
@@ -9,6 +8,7 @@ use super::problem::Refused;
 use crate::call::Error;
 use crate::call::json::{self, ARGUMENTS_DEPTH};
 use crate::doors::front::{BODY_DEADLINE, BodyRefused, read_body};
+use crate::doors::media::is_json;
 use crate::doors::refusal::Refusal;
 
 /// Reads the body into arguments; an empty one holds none.
@@ -54,12 +54,4 @@ fn not_read(refused: BodyRefused, limit: usize) -> Refused {
         BodyRefused::TooLarge => Error::PayloadTooLarge { limit }.into(),
         BodyRefused::TooSlow | BodyRefused::Broken => refused.refusal().into(),
     }
-}
-
-/// `application/json`, with whatever parameters, and nothing else beside it.
-fn is_json(headers: &HeaderMap) -> bool {
-    let mut kinds = headers.get_all(CONTENT_TYPE).iter();
-    let (Some(kind), None) = (kinds.next(), kinds.next()) else { return false };
-    let essence = kind.to_str().unwrap_or_default().split(';').next().unwrap_or_default();
-    essence.trim().eq_ignore_ascii_case("application/json")
 }

@@ -146,7 +146,7 @@ async fn a_problem_has_the_standards_members_and_the_dialects() {
 async fn refusals_of_the_door_and_of_tools_have_the_same_members() {
     let members = |problem: &Value| problem.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
     let refusal = Refusal::new(StatusCode::NOT_FOUND, "not_found", "Nothing.");
-    let at_the_door = read(problem::of_refusal(&refusal)).await;
+    let at_the_door = read(refusal.answer(false, None)).await;
     let of_a_tool = read(problem::of_error(&Error::NotFound("agent"), Dialect::Mailbox)).await;
     let of_no_tool = read(problem::unknown_tool(None)).await;
     assert_eq!(members(&at_the_door), members(&of_a_tool));
@@ -157,11 +157,11 @@ async fn refusals_of_the_door_and_of_tools_have_the_same_members() {
 #[test]
 fn the_nearest_tool_is_one_that_can_be_called_by_name() {
     let registry = crate::registry();
-    assert_eq!(nearest_tool(&registry, "mailbox_sent").as_deref(), Some("mailbox_send"));
-    assert_eq!(nearest_tool(&registry, "whoami").as_deref(), Some("who_am_i"));
+    assert_eq!(nearest_tool(&registry, "mailbox_sent"), Some("mailbox_send"));
+    assert_eq!(nearest_tool(&registry, "whoami"), Some("who_am_i"));
     assert_eq!(nearest_tool(&registry, "zzz"), None);
-    let by_name = |name: &str| registry.find(name).is_some_and(|entry| entry.spec.reach == Reach::Everywhere);
-    assert!(nearest_tool(&registry, "agents_list").is_none_or(|name| by_name(&name)));
+    let by_name = |name: &str| registry.find(name).is_some_and(|entry| entry.is_listed());
+    assert!(nearest_tool(&registry, "agents_list").is_none_or(by_name));
 }
 
 #[test]

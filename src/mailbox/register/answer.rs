@@ -123,7 +123,7 @@ pub(super) fn compose(
 /// Where an organization's doors are.
 fn root(public_url: &str, org: &Organization) -> String {
     match &*org.slug {
-        "public" => public_url.to_owned(),
+        Organization::DEFAULT => public_url.to_owned(),
         slug => format!("{public_url}/o/{slug}"),
     }
 }

@@ -81,8 +81,8 @@ impl Register {
         let size = serde_json::to_value(&profile).map_or(0, |profile: Value| profile.to_string().len());
         match size > PROFILE_BYTES {
             true => Err(Error::invalid(
-                "description",
-                format!("and all else declared must be at most {PROFILE_BYTES} bytes of JSON together"),
+                "arguments",
+                format!("must declare at most {PROFILE_BYTES} bytes of JSON, all profile fields together"),
             )),
             false => Ok(profile),
         }

@@ -141,7 +141,7 @@ async fn a_check_stamps_exactly_one_poll_and_the_summary_none() {
     assert_eq!(stamps().await, 3, "held");
     let held = house.call(0, &bob, "mailbox_check", json!({ "since": 2, "wait": 20 }));
     let (held, _) = tokio::join!(held, async {
-        super::until("it is held", async || stamps().await == 4).await;
+        crate::house::until("it is held", async || stamps().await == 4).await;
         send(&house, &ada, &bob, "wakes it").await;
     });
     assert_eq!(bodies(&held.body["messages"]), ["wakes it"]);

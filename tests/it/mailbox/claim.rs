@@ -7,12 +7,12 @@ use sqlx::Row as _;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use super::{ids, mail, members, nobody, number, settled, summary, until, with_caps};
-use crate::house::{Agent, House, send};
+use super::{ids, mail, members, nobody, number, settled, summary, with_caps};
+use crate::house::{Agent, House, send, until};
 
 /// Bob with so many messages of Ada's.
-pub(super) async fn with_mail(pods: usize, count: usize) -> (House, Agent, Agent, Vec<String>) {
-    let house = with_caps(pods, 0, 0).await;
+async fn with_mail(count: usize) -> (House, Agent, Agent, Vec<String>) {
+    let house = with_caps(1, 0, 0).await;
     let (ada, bob) = (house.register().await, settled(&house).await);
     let mut sent = Vec::new();
     for n in 0..count {
@@ -31,7 +31,7 @@ async fn database_clock(house: &House) -> OffsetDateTime {
 
 #[tokio::test]
 async fn a_claim_leases_the_oldest_first_by_the_databases_clock() {
-    let (house, _, bob, sent) = with_mail(1, 5).await;
+    let (house, _, bob, sent) = with_mail(5).await;
     let before = database_clock(&house).await;
     let claimed = house.ok(&bob, "mailbox_claim", json!({ "limit": 3, "lease_seconds": 60 })).await;
     let after = database_clock(&house).await;
@@ -61,7 +61,7 @@ async fn a_claim_leases_the_oldest_first_by_the_databases_clock() {
 
 #[tokio::test]
 async fn the_same_run_gets_the_same_batch_whatever_else_it_asks() {
-    let (house, ada, bob, sent) = with_mail(1, 4).await;
+    let (house, ada, bob, sent) = with_mail(4).await;
     let run = nobody();
     let first = house.ok(&bob, "mailbox_claim", json!({ "run_id": run, "limit": 2 })).await;
     assert_eq!(first["run_id"], run);
@@ -89,7 +89,7 @@ async fn the_same_run_gets_the_same_batch_whatever_else_it_asks() {
 
 #[tokio::test]
 async fn a_lease_is_safe_until_the_databases_clock_says_otherwise() {
-    let (house, _, bob, sent) = with_mail(1, 2).await;
+    let (house, _, bob, sent) = with_mail(2).await;
     let first = house.ok(&bob, "mailbox_claim", json!({ "run_id": nobody(), "lease_seconds": 1 })).await;
     let ends = time_of(&first["lease_expires_at"]);
     until("the lease is over", async || {
@@ -116,7 +116,7 @@ async fn a_lease_is_safe_until_the_databases_clock_says_otherwise() {
 
 #[tokio::test]
 async fn an_expired_message_is_pending_again_in_every_count() {
-    let (house, _, bob, _) = with_mail(1, 3).await;
+    let (house, _, bob, _) = with_mail(3).await;
     house.ok(&bob, "mailbox_claim", json!({ "limit": 2, "lease_seconds": 1 })).await;
     assert_eq!(summary(&house, &bob).await["claimed"], 2);
     until("they are pending again", async || summary(&house, &bob).await["claimed"] == 0).await;
@@ -127,7 +127,7 @@ async fn an_expired_message_is_pending_again_in_every_count() {
 
 #[tokio::test]
 async fn named_messages_that_cannot_be_leased_are_skipped() {
-    let (house, ada, bob, sent) = with_mail(1, 5).await;
+    let (house, ada, bob, sent) = with_mail(5).await;
     house.ok(&bob, "mailbox_ack", json!({ "message_ids": [sent[0]] })).await;
     house.ok(&bob, "mailbox_claim", json!({ "message_ids": [sent[1]] })).await;
     let elsewhere = send(&house, &bob, &ada, "not in this box").await;
@@ -146,7 +146,7 @@ async fn named_messages_that_cannot_be_leased_are_skipped() {
 
 #[tokio::test]
 async fn a_claim_leases_only_what_fits_on_its_page() {
-    let (house, ada, bob, _) = with_mail(1, 0).await;
+    let (house, ada, bob, _) = with_mail(0).await;
     for _ in 0..9 {
         send(&house, &ada, &bob, &"\u{1}".repeat(2000)).await;
     }
@@ -170,7 +170,7 @@ async fn a_claim_leases_only_what_fits_on_its_page() {
 
 #[tokio::test]
 async fn claims_out_of_range_are_refused() {
-    let (house, _, bob, _) = with_mail(1, 0).await;
+    let (house, _, bob, _) = with_mail(0).await;
     let many: Vec<String> = (0..101).map(|_| nobody()).collect();
     for (name, value, field) in [
         ("limit", json!(0), "limit"),

@@ -3,8 +3,8 @@
 use serde_json::json;
 use waypost::config::Registration;
 
-use super::{agent_of, ids, mail, nobody, organization, register_at, send_to as to, settled, summary, with};
-use crate::house::{House, send};
+use super::{ids, mail, nobody, organization, register_at, send_to as to, settled, summary, with};
+use crate::house::{Agent, House, send};
 use serde_json::Value;
 
 #[tokio::test]
@@ -12,7 +12,7 @@ async fn what_is_not_between_the_two_cannot_be_replied_to_and_all_of_it_looks_al
     let house = House::open().await;
     organization(&house, "acme", Registration::Open).await;
     let (ada, bob, carol) = (house.register().await, house.register().await, house.register().await);
-    let far = agent_of(&register_at(&house, "acme", json!({})).await.body);
+    let far = Agent::of(&register_at(&house, "acme", json!({})).await.body);
     let foreign = send(&house, &far, &far, "far").await;
     let third = send(&house, &carol, &bob, "third party").await;
     let with_carol = send(&house, &ada, &carol, "other pair").await;

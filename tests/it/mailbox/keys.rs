@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 use waypost::config::Registration;
 
-use super::{agent_of, members, nobody, number, organization, owned, register_at, settled, two_pods, until};
-use crate::house::{Agent, Answer, House, send};
+use super::{members, nobody, number, organization, owned, register_at, settled, two_pods};
+use crate::house::{Agent, Answer, House, send, until};
 
 async fn renew(house: &House, owner_key: &str, arguments: Value) -> Answer {
     owned(house, 0, owner_key, Method::POST, "/api-keys", arguments).await
@@ -72,7 +72,7 @@ async fn another_owners_agent_is_forbidden_and_another_organizations_unknown() {
     let house = House::open().await;
     organization(&house, "acme", Registration::Open).await;
     let (ada, bob) = (house.register().await, house.register().await);
-    let far = agent_of(&register_at(&house, "acme", json!({})).await.body);
+    let far = Agent::of(&register_at(&house, "acme", json!({})).await.body);
     let forbidden = renew(&house, &ada.owner_key, json!({ "agent_id": bob.id })).await;
     assert_eq!((forbidden.status, &forbidden.body["code"]), (403, &json!("forbidden")));
     let unknown = renew(&house, &ada.owner_key, json!({ "agent_id": nobody() })).await;

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 use waypost::mailbox::wallet;
 
-use super::{agent_of, bodies, members, owned};
-use crate::house::House;
+use super::{bodies, members, owned};
+use crate::house::{Agent, House};
 use reqwest::Method;
 
 const ROOMS_FIELDS: [&str; 6] = ["agent_id", "agent_name", "api_key", "next_action", "ok", "scope"];
@@ -17,7 +17,7 @@ async fn registering_without_arguments_gives_an_identity_a_mailbox_and_a_wallet(
     let registered = &answer.body;
     let fields = "agent_id agent_name api_key inbox_url mcp_url next_actions ok owner_id owner_key scope wallet_address wallet_private_key";
     assert_eq!(members(registered).join(" "), fields);
-    let agent = agent_of(registered);
+    let agent = Agent::of(registered);
     let hex8 = agent.name.strip_prefix("agent-").unwrap();
     assert!(hex8.len() == 8 && hex8.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')), "{hex8}");
     assert!(agent.key.starts_with("wpa_") && agent.owner_key.starts_with("wpo_"));
@@ -53,7 +53,7 @@ async fn the_rooms_scope_answers_exactly_six_fields() {
         assert_eq!(members(&answer.body), ROOMS_FIELDS, "{path} {}", answer.body);
         assert_eq!(answer.body["scope"], "rooms");
         assert!(name.is_none_or(|name| answer.body["agent_name"] == name), "{}", answer.body);
-        house.ok(&agent_of(&answer.body), "who_am_i", json!({})).await;
+        house.ok(&Agent::of(&answer.body), "who_am_i", json!({})).await;
     }
 }
 

@@ -4,8 +4,8 @@ use reqwest::Method;
 use serde_json::json;
 use waypost::config::Registration;
 
-use super::{agent_of, organization, owned, register_at, until};
-use crate::house::House;
+use super::{organization, owned, register_at};
+use crate::house::{Agent, House, until};
 
 #[tokio::test]
 async fn an_owner_key_adds_an_agent_to_its_owner() {
@@ -48,7 +48,7 @@ async fn a_closed_organization_takes_registrations_with_an_owner_key_only() {
         "{}",
         invited.body
     );
-    let who = house.ok(&agent_of(&invited.body), "who_am_i", json!({})).await;
+    let who = house.ok(&Agent::of(&invited.body), "who_am_i", json!({})).await;
     assert_eq!(who["org"], "acme");
     let stranger = house.register().await;
     let refused = register_at(&house, "acme", json!({ "owner_key": stranger.owner_key })).await;

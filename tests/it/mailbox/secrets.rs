@@ -4,14 +4,14 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use sqlx::{AssertSqlSafe, Row as _};
 
-use super::{agent_of, owned};
-use crate::house::{House, send};
+use super::owned;
+use crate::house::{Agent, House, send};
 
 #[tokio::test]
 async fn secrets_are_shown_once_and_stored_nowhere() {
     let house = House::open().await;
     let answer = house.post(0, "/api/v1/onboard", None, &json!({ "agent_name": "Findable" })).await;
-    let agent = agent_of(&answer.body);
+    let agent = Agent::of(&answer.body);
     let other = house.register().await;
     send(&house, &agent, &other, "hello").await;
     let dump = dump(&house).await;

@@ -5,10 +5,8 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 use waypost::config::Registration;
 
-use super::{
-    agent_of, ids, mail, members, nobody, organization, register_at, send_to as to, settled, with, with_caps,
-};
-use crate::house::{House, send};
+use super::{ids, mail, members, nobody, organization, register_at, send_to as to, settled, with, with_caps};
+use crate::house::{Agent, House, send};
 
 #[tokio::test]
 async fn a_message_arrives_with_all_that_was_sent() {
@@ -115,7 +113,7 @@ async fn agents_reach_only_their_own_organization() {
     let house = House::open().await;
     organization(&house, "acme", Registration::Open).await;
     let ada = house.register().await;
-    let foreign = agent_of(&register_at(&house, "acme", json!({ "agent_name": "Far" })).await.body);
+    let foreign = Agent::of(&register_at(&house, "acme", json!({ "agent_name": "Far" })).await.body);
     let unknown = json!({ "recipient_agent_id": nobody(), "body": "hi" });
     let expected = house.refused(&ada, "mailbox_send", unknown, "not_found").await;
     assert_eq!(house.refused(&ada, "mailbox_send", to(&foreign), "not_found").await, expected);

@@ -1,7 +1,6 @@
-//! Sending again: the same key stores one message, however often and wherever it is sent.
+//! Sending again: the same key stores one message, however often it is sent. Races: `races.rs`.
 
-use futures::future::join_all;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{mail, send_to as to, settle, settled, with, with_caps};
 use crate::house::{House, send};
@@ -36,27 +35,4 @@ async fn a_failed_call_leaves_its_key_unused() {
     settle(&house, &bob).await;
     let other = with(arguments, json!({ "body": "other content" }));
     assert_eq!(house.ok(&ada, "mailbox_send", other).await["deduplicated"], false);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn racing_retries_on_two_pods_store_one_message() {
-    let house = with_caps(2, 0, 0).await;
-    let (ada, bob, carol) = (house.register().await, settled(&house).await, settled(&house).await);
-    for round in 0..8 {
-        let arguments = with(to(&bob), json!({ "client_message_id": format!("k{round}") }));
-        let racers = (0..8).map(|racer| house.call(racer % 2, &ada, "mailbox_send", arguments.clone()));
-        // The same key to another mailbox takes no lock that the others wait for.
-        let rival = with(to(&carol), json!({ "client_message_id": format!("k{round}") }));
-        let (answers, rival) = tokio::join!(join_all(racers), house.call(1, &ada, "mailbox_send", rival));
-        let stored: Vec<&Value> =
-            answers.iter().map(|answer| &answer.body).filter(|body| body["code"].is_null()).collect();
-        let new = stored.iter().filter(|body| body["deduplicated"] == false).count();
-        assert!(stored.iter().all(|body| body["message_id"] == stored[0]["message_id"]));
-        match rival.status {
-            200 => assert!(stored.is_empty(), "both were stored"),
-            _ => assert_eq!((rival.status, stored.len(), new), (409, 8, 1), "{}", rival.body),
-        }
-    }
-    let all = mail(&house, &bob).await.len() + mail(&house, &carol).await.len();
-    assert_eq!(all, 8);
 }

@@ -7,8 +7,8 @@ use futures::stream::{FuturesUnordered, StreamExt as _};
 use serde_json::{Value, json};
 use waypost::config::Config;
 
-use super::{bodies, ids, mail, number, settled, two_pods, until};
-use crate::house::{Agent, House, send, settings};
+use super::{bodies, ids, mail, number, settled, two_pods};
+use crate::house::{Agent, House, send, settings, until};
 
 const POLLS: &str = "select count(*) from poll where agent_id = $1";
 

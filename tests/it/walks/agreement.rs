@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
-use waypost::call::{Access, Entry, Reach};
+use waypost::call::{Access, Entry};
 
 use super::doors::{self, Sent, Way, ways};
 use super::grounds::{Grounds, OURS, uuid};
@@ -140,7 +140,7 @@ async fn published(grounds: &Grounds) -> HashMap<String, Value> {
         .into_iter()
         .map(|tool| (tool["name"].as_str().unwrap().to_owned(), tool["outputSchema"].clone()))
         .collect();
-    for entry in grounds.registry.entries().filter(|entry| entry.spec.reach == Reach::Everywhere) {
+    for entry in grounds.registry.listed() {
         let schema =
             schemas.get(entry.spec.name).unwrap_or_else(|| panic!("{} is not listed", entry.spec.name));
         assert_eq!(schema["type"], "object", "{}", entry.spec.name);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use reqwest::RequestBuilder;
 use serde_json::{Map, Value, json};
-use waypost::call::{Access, Entry, Method, Reach, Route};
+use waypost::call::{Access, Entry, Method, Route};
 
 /// A way to reach a tool.
 #[derive(Debug, Clone, Copy)]
@@ -32,7 +32,7 @@ impl fmt::Display for Way {
 /// All ways to a tool.
 pub fn ways(entry: &Entry) -> Vec<Way> {
     let everywhere = [Way::Mcp, Way::McpLegacy, Way::ByName];
-    let listed = everywhere.into_iter().filter(|_| entry.spec.reach == Reach::Everywhere);
+    let listed = everywhere.into_iter().filter(|_| entry.is_listed());
     listed.chain(entry.spec.routes.iter().copied().map(Way::Route)).collect()
 }
 

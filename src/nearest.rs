@@ -1,4 +1,4 @@
-//! Which real field a caller meant.
+//! Which real name was meant by one that does not exist: arguments, tools, settings.
 
 use strsim::jaro_winkler;
 
@@ -6,22 +6,22 @@ use strsim::jaro_winkler;
 const SAME_WORD: f64 = 0.85;
 /// One shared word in five is enough (`to_agent` for `recipient_agent_id`); a guess below is noise.
 const PLAUSIBLE: f64 = 0.35;
-/// Longer names are cut: a field name of megabytes must cost nothing.
+/// Longer names are cut: a name of megabytes must cost nothing.
 const LONGEST: usize = 64;
 
-/// The field that the given name most likely means, out of `(word, field)` pairs; of equals the
-/// first.
-pub fn nearest<'a>(given: &str, words: impl Iterator<Item = (&'a str, &'a str)>) -> Option<String> {
+/// The name that `given` most likely means, out of `(word, name)` pairs; of equals the first. `None` when
+/// nothing is alike.
+pub fn nearest<'a>(given: &str, words: impl Iterator<Item = (&'a str, &'a str)>) -> Option<&'a str> {
     let given: String = given.chars().take(LONGEST).collect();
     let given = tokens(&given);
     let mut best = (PLAUSIBLE, None);
-    for (word, field) in words {
+    for (word, name) in words {
         let score = similarity(&given, &tokens(word));
         if score > best.0 {
-            best = (score, Some(field));
+            best = (score, Some(name));
         }
     }
-    best.1.map(str::to_owned)
+    best.1
 }
 
 /// The better of two views: the whole name with a typo, or the share of words in common.
