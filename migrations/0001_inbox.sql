@@ -4,7 +4,9 @@
 -- which finds the organization, and the count of registrations per network).
 -- Other indexes begin with the column that selects: one that began with org_id, too,
 -- would be taken for the key while nothing is known of the table, foreign key checks
--- included, and plans are kept.
+-- included, and plans are kept. inbox_entry_unacked begins with org_id on purpose: it is
+-- the key, of the unacked rows only, and no look-up of a row by its key can take it for
+-- that, since none of them asks for unacked rows.
 
 create table organization (
     org_id uuid primary key,
@@ -32,13 +34,16 @@ create table agent (
     profile jsonb not null default '{}',
     inbound text not null default 'open' check (inbound in ('open', 'known', 'none')),
     verified_at timestamptz,
+    on_trial boolean not null default true,
     created_at timestamptz not null default now(),
     primary key (org_id, agent_id),
     foreign key (org_id, owner_id) references owner
 );
 create index agent_by_name on agent (name_folded, org_id);
 create index agent_by_owner on agent (owner_id, created_at, agent_id, org_id);
+create index agent_on_trial on agent (created_at) where on_trial;
 comment on table agent is 'An identity that sends and receives. profile is what it declared at registration.';
+comment on column agent.on_trial is 'Not judged yet: 24 hours after registration a chore keeps it for good if it has polled, or removes it.';
 
 create table credential (
     key_hash bytea primary key check (octet_length(key_hash) = 32),
@@ -54,7 +59,7 @@ create table credential (
     foreign key (org_id, owner_id) references owner,
     foreign key (org_id, agent_id) references agent on delete cascade
 );
-create index credential_by_agent on credential (agent_id, org_id) where revoked_at is null;
+create index credential_by_agent on credential (agent_id, org_id);
 create index credential_by_owner on credential (owner_id, org_id);
 comment on table credential is 'A key, known only by its SHA-256. An agent key is a session: credential_id is the session id.';
 
@@ -158,6 +163,7 @@ create table inbound_block (
     foreign key (org_id, agent_id) references agent on delete cascade,
     foreign key (org_id, sender_agent_id) references agent on delete cascade
 );
+create index inbound_block_by_sender on inbound_block (sender_agent_id, org_id);
 comment on table inbound_block is 'Senders that an agent takes no mail from.';
 
 create table idempotency (

@@ -8,7 +8,7 @@ use sqlx::{Connection, PgConnection};
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
-use crate::call::Result;
+use crate::call::{Error, Result};
 use crate::mailbox::chores as mailbox;
 
 /// How often the chores are looked at.
@@ -18,13 +18,14 @@ const LOCK: i64 = 0x7761_7970_6f73_7402;
 
 type Doing<'a> = Pin<Box<dyn Future<Output = Result<u64>> + Send + 'a>>;
 
-/// A chore: removes what is over, at most so many rows, and tells how many.
+/// A chore: one transaction that tidies up at most so many rows, and tells how many.
 struct Chore {
     name: &'static str,
     run: for<'a> fn(&'a mut PgConnection) -> Doing<'a>,
 }
 
 const CHORES: &[Chore] = &[
+    Chore { name: "mailbox.keep_polled_agents", run: |db| Box::pin(mailbox::keep_polled_agents(db)) },
     Chore { name: "mailbox.remove_unpolled_agents", run: |db| Box::pin(mailbox::remove_unpolled_agents(db)) },
     Chore {
         name: "mailbox.forget_idempotency_keys",
@@ -57,27 +58,53 @@ async fn round(options: &PgConnectOptions) -> Result<()> {
         .fetch_one(&mut db)
         .await?;
     if is_ours {
-        run_all(&mut db).await?;
+        for Failure { chore, error } in run_all(&mut db).await {
+            tracing::warn!(chore, %error, "a chore could not be done; trying again in a minute");
+        }
     }
     // The session's end gives the lock free.
     db.close().await?;
     Ok(())
 }
 
-/// Does every chore until it finds nothing more.
-pub async fn run_all(db: &mut PgConnection) -> Result<()> {
+/// A chore that could not be done.
+#[derive(Debug)]
+pub struct Failure {
+    /// Its name.
+    pub chore: &'static str,
+    /// Why.
+    pub error: Error,
+}
+
+/// Does every chore until it finds nothing more. One that fails stops no other: gives those.
+pub async fn run_all(db: &mut PgConnection) -> Vec<Failure> {
+    let mut failures = Vec::new();
     for chore in CHORES {
-        let mut removed = 0;
-        loop {
-            let some = (chore.run)(db).await?;
-            removed += some;
-            if some == 0 {
-                break;
-            }
-        }
-        if removed > 0 {
-            tracing::info!(chore = chore.name, removed, "a chore tidied up");
+        match run_out(db, chore).await {
+            Ok(0) => {}
+            Ok(rows) => tracing::info!(chore = chore.name, rows, "a chore tidied up"),
+            Err(error) => failures.push(Failure { chore: chore.name, error }),
         }
     }
-    Ok(())
+    failures
+}
+
+/// Runs one chore until it finds nothing more.
+async fn run_out(db: &mut PgConnection, chore: &Chore) -> Result<u64> {
+    let mut rows = 0;
+    loop {
+        match run_once(db, chore).await? {
+            0 => return Ok(rows),
+            some => rows += some,
+        }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "chores are nobody's call: their runner begins and ends")]
+async fn run_once(db: &mut PgConnection, chore: &Chore) -> Result<u64> {
+    // Dropped by a chore that fails: the next one's first statement undoes it.
+    let mut transaction = db.begin().await?;
+    let rows = (chore.run)(&mut transaction).await?;
+    transaction.commit().await?;
+    Ok(rows)
 }

@@ -51,7 +51,7 @@ pub struct Spec {
     pub title: &'static str,
     /// Who may call it.
     pub access: Access,
-    /// Whether it runs in a transaction.
+    /// Whether it takes effect as a whole.
     pub effect: Effect,
     /// MCP's hints.
     pub hints: Hints,
@@ -87,13 +87,14 @@ pub const BOX_KEY: &str = "box_key";
 /// The argument that carries an owner key.
 pub const OWNER_KEY: &str = "owner_key";
 
-/// Whether a tool runs in a transaction.
+/// How a tool's work takes effect. Whether it changes what others see is told by its [`Hints`]:
+/// a read that only stamps a poll runs as statements, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    /// Single statements, each by itself.
-    Reads,
-    /// One transaction, all or nothing.
-    Writes,
+    /// Statement by statement, each for good at once: for reads, and what stands by itself.
+    Statements,
+    /// In one transaction: all of it or nothing.
+    Transaction,
 }
 
 /// MCP's tool annotations, all of them explicit.

@@ -35,10 +35,6 @@ pub(super) async fn lock(db: &mut PgConnection, postings: &[Posting], facts: &mu
     Ok(())
 }
 
-pub(super) fn keys(postings: &[Posting]) -> Vec<KeyOf> {
-    postings.iter().filter_map(Posting::key_of).collect()
-}
-
 /// Finds what earlier postings with these keys answered.
 pub(super) async fn find_earlier(db: &mut PgConnection, keys: Vec<KeyOf>, facts: &mut Facts) -> Result<()> {
     if keys.is_empty() {

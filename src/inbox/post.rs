@@ -2,32 +2,33 @@
 //!
 //! The lock is a statement of its own, so that every later statement reads a
 //! snapshot newer than the lock: order, caps and duplicates are exact. One order of
-//! locks everywhere: mailboxes, then keys, then entries, then runs.
+//! locks everywhere: mailboxes sorted, then entries, then keys sorted, then runs, then
+//! agents. Who cannot keep it skips what is locked.
 
 use std::collections::HashSet;
 
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::look::{count_senders, find_earlier, find_entries, keys, lock};
+use super::look::{count_senders, find_earlier, find_entries, lock};
 use super::rules::{Facts, KeyOf, judge};
 use super::write::{settle, write};
 use super::{Posting, Verdict};
-use crate::call::{Caps, Result};
+use crate::call::{Caps, Error, Result};
 
 /// Stores what may be stored of a batch, in the caller's transaction; the verdicts
 /// stand in the postings' order. A refused posting leaves nothing behind.
+///
+/// Earlier keys are looked up only where they matter: where the write finds a key taken,
+/// and where a posting would be refused, since a retry is answered all the same.
 pub async fn post(db: &mut PgConnection, caps: Caps, postings: &[Posting]) -> Result<Vec<Verdict>> {
     let mut facts = Facts::default();
     lock(db, postings, &mut facts).await?;
-    find_earlier(db, keys(postings), &mut facts).await?;
     count_senders(db, postings, caps, &mut facts).await?;
     find_entries(db, postings, &mut facts).await?;
     let mut verdicts = judge(postings, &mut facts, caps);
     let lost = write(db, postings, &verdicts).await?;
-    if !lost.is_empty() {
-        judge_lost(db, postings, &mut verdicts, &lost).await?;
-    }
+    judge_again(db, postings, &mut verdicts, &lost).await?;
     settle(db, postings, &verdicts, facts.now).await?;
     Ok(verdicts)
 }
@@ -43,31 +44,35 @@ pub async fn answer_of(
 ) -> Result<Option<Verdict>> {
     let mut facts = Facts::default();
     find_earlier(db, vec![(org_id, agent_id, namespace.to_owned(), key.to_owned())], &mut facts).await?;
-    let earlier = facts.earlier.into_values().next();
-    Ok(earlier.map(|earlier| match earlier.fingerprint == fingerprint {
-        true => Verdict::Replayed(earlier.answer),
-        false => Verdict::KeyReused,
-    }))
+    Ok(facts.earlier.into_values().next().map(|earlier| earlier.verdict(&fingerprint)))
 }
 
-/// Judges again those whose key was taken: the taker has committed, so its answer stands.
-/// Others of this batch with the same key were judged by an answer that never came to be.
-async fn judge_lost(
+/// Judges again by their keys those who lost theirs or were refused: whoever took a key has
+/// committed, so its answer stands. Others of this batch with the same key were judged by an
+/// answer that never came to be.
+async fn judge_again(
     db: &mut PgConnection,
     postings: &[Posting],
     verdicts: &mut [Verdict],
     lost: &HashSet<i32>,
 ) -> Result<()> {
-    let taken: Vec<KeyOf> = lost.iter().filter_map(|place| postings[*place as usize].key_of()).collect();
+    let pairs = postings.iter().zip(verdicts.iter()).enumerate();
+    let doubtful: Vec<KeyOf> = pairs
+        .filter(|(place, (_, verdict))| lost.contains(&(*place as i32)) || verdict.is_refusal())
+        .filter_map(|(_, (posting, _))| posting.key_of())
+        .collect();
     let mut facts = Facts::default();
-    find_earlier(db, taken, &mut facts).await?;
-    for (posting, verdict) in postings.iter().zip(verdicts) {
+    find_earlier(db, doubtful, &mut facts).await?;
+    for (place, (posting, verdict)) in postings.iter().zip(verdicts).enumerate() {
         let (Some(key), Some(key_of)) = (&posting.key, posting.key_of()) else { continue };
-        let Some(earlier) = facts.earlier.get(&key_of) else { continue };
-        *verdict = match earlier.fingerprint == key.fingerprint {
-            true => Verdict::Replayed(earlier.answer.clone()),
-            false => Verdict::KeyReused,
-        };
+        match facts.earlier.get(&key_of) {
+            Some(earlier) => *verdict = earlier.verdict(&key.fingerprint),
+            // Taken when we wrote and gone when we looked: a chore has just forgotten it.
+            None if lost.contains(&(place as i32)) => {
+                return Err(Error::unavailable("a key was forgotten meanwhile"));
+            }
+            None => {}
+        }
     }
     Ok(())
 }

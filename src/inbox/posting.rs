@@ -132,6 +132,13 @@ pub enum Verdict {
     SenderFull(Uuid),
 }
 
+impl Verdict {
+    /// Whether the mailboxes kept it out.
+    pub(super) fn is_refusal(&self) -> bool {
+        matches!(self, Verdict::NoMailbox(_) | Verdict::MailboxFull(_) | Verdict::SenderFull(_))
+    }
+}
+
 /// What was stored.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Posted {

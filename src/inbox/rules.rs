@@ -36,6 +36,16 @@ pub(super) struct Earlier {
     pub answer: Value,
 }
 
+impl Earlier {
+    /// What a posting with the same key gets, by its fingerprint.
+    pub fn verdict(&self, fingerprint: &[u8; 32]) -> Verdict {
+        match self.fingerprint == fingerprint {
+            true => Verdict::Replayed(self.answer.clone()),
+            false => Verdict::KeyReused,
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy)]
 pub(super) struct EntryState {
     pub seq: i64,
@@ -53,10 +63,7 @@ fn judge_one(posting: &Posting, facts: &mut Facts, caps: Caps) -> Verdict {
     if let (Some(key), Some(key_of)) = (&posting.key, posting.key_of())
         && let Some(earlier) = facts.earlier.get(&key_of)
     {
-        return match earlier.fingerprint == key.fingerprint {
-            true => Verdict::Replayed(earlier.answer.clone()),
-            false => Verdict::KeyReused,
-        };
+        return earlier.verdict(&key.fingerprint);
     }
     if let Some((_, missing)) =
         posting.mailboxes().into_iter().find(|mailbox| !facts.boxes.contains_key(mailbox))

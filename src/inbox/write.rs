@@ -163,7 +163,8 @@ pub(super) async fn settle(
 }
 
 /// A run counts what it holds by its last lease: an entry whose lease ran out before
-/// is not on that count any more.
+/// is not on that count any more. One that holds nothing more goes: every summary reads
+/// the rows of its mailbox's runs.
 const SETTLE: &str = "-- inbox.settle
     with done as (
         update inbox_entry e set acked_at = $5, ack_body = a.ack_body
@@ -175,7 +176,12 @@ const SETTLE: &str = "-- inbox.settle
         from done where lease_run is not null group by org_id, agent_id, lease_run, lease_until
     ), runs as (
         update claim_run r set held = r.held - f.held from freed f
-        where r.org_id = f.org_id and r.agent_id = f.agent_id and r.run_id = f.lease_run and r.lease_until = f.lease_until
+        where r.org_id = f.org_id and r.agent_id = f.agent_id and r.run_id = f.lease_run
+            and r.lease_until = f.lease_until and r.held > f.held
+    ), finished as (
+        delete from claim_run r using freed f
+        where r.org_id = f.org_id and r.agent_id = f.agent_id and r.run_id = f.lease_run
+            and r.lease_until = f.lease_until and r.held = f.held
     ), shrunk as (
         select org_id, agent_id, count(*)::int as open, count(*) filter (where counted)::int as counted,
             count(*) filter (where ack_requested)::int as ack_wanted

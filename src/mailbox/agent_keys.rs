@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::owned::{check_owned, mint_agent_key, revoke_keys};
+use super::owned::{lock_owned, mint_agent_key, revoke_keys};
 use crate::call::{Access, Call, Effect, Error, Hints, Reach, Result, Route, Spec, Tool};
 use crate::wakes::Topic;
 
@@ -30,14 +30,14 @@ impl Tool for AgentKeyAdd {
         name: "agent_key_add",
         title: "Add a key to an agent",
         access: Access::Owner,
-        effect: Effect::Writes,
+        effect: Effect::Transaction,
         hints: Hints::ADDS,
         reach: Reach::Routes,
         routes: &[Route::post("/api/v1/agents/{agent_id}/keys").creating()],
     };
 
     async fn run(&self, call: &mut Call<'_>) -> Result<KeyAdded> {
-        check_owned(call, self.agent_id).await?;
+        lock_owned(call, self.agent_id).await?;
         let (org_id, owner_id) = (call.caller.org.org_id, call.caller.owner()?.owner_id);
         let (key_id, secret) = mint_agent_key(call.db, org_id, owner_id, self.agent_id).await?;
         Ok(KeyAdded { key_id, api_key: secret.expose().to_owned() })
@@ -68,14 +68,14 @@ impl Tool for AgentKeyRevoke {
         name: "agent_key_revoke",
         title: "Revoke a key of an agent",
         access: Access::Owner,
-        effect: Effect::Writes,
+        effect: Effect::Transaction,
         hints: Hints::ENDS,
         reach: Reach::Routes,
         routes: &[Route::delete("/api/v1/agents/{agent_id}/keys/{key_id}")],
     };
 
     async fn run(&self, call: &mut Call<'_>) -> Result<KeyRevoked> {
-        check_owned(call, self.agent_id).await?;
+        lock_owned(call, self.agent_id).await?;
         let revoked = revoke_keys(call.db, call.caller.org.org_id, self.agent_id, Some(self.key_id)).await?;
         match revoked.is_empty() {
             true => Err(Error::NotFound("key that still works")),

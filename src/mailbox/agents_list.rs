@@ -10,21 +10,18 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::inbound::Policy;
+use super::rows;
 use crate::call::{Access, Call, Effect, Error, Hints, Reach, Result, Route, Spec, Tool, cursor, instant};
 
 /// Your agents, oldest first, with the keys that still work (never the keys themselves).
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct AgentsList {
     /// Most agents on this page.
-    #[serde(default = "hundred")]
+    #[serde(default = "rows::hundred")]
     #[schemars(range(min = 1, max = 100))]
     limit: i64,
     /// next_cursor of the page before.
     cursor: Option<String>,
-}
-
-fn hundred() -> i64 {
-    100
 }
 
 /// A page of agents.
@@ -83,7 +80,7 @@ impl Tool for AgentsList {
         name: "agents_list",
         title: "List your agents",
         access: Access::Owner,
-        effect: Effect::Reads,
+        effect: Effect::Statements,
         hints: Hints::READS,
         reach: Reach::Routes,
         routes: &[Route::get("/api/v1/agents")],
@@ -97,14 +94,18 @@ impl Tool for AgentsList {
         let has_more = agents.len() as i64 > self.limit;
         agents.truncate(self.limit as usize);
         let last = agents.last().filter(|_| has_more);
-        let place = last.map(|agent| (agent.created_at.unix_timestamp_nanos(), agent.agent_id));
-        let next_cursor = place.map(|place: Place| cursor::encode(&listing, place)).transpose()?;
+        let next_cursor = last.map(|agent| cursor::encode(&listing, place_of(agent))).transpose()?;
         Ok(Agents { agents, next_cursor })
     }
 }
 
-/// Nanoseconds since 1970 and the id, in the order of the list.
-type Place = (i128, Uuid);
+/// Microseconds since 1970, as fine as Postgres keeps time, and the id: the order of the list.
+type Place = (i64, Uuid);
+
+fn place_of(agent: &OwnedAgent) -> Place {
+    let micros = agent.created_at.unix_timestamp_nanos() / 1_000;
+    (i64::try_from(micros).unwrap_or(i64::MAX), agent.agent_id)
+}
 
 async fn page(
     db: &mut PgConnection,
@@ -113,7 +114,8 @@ async fn page(
     after: Option<Place>,
     limit: i64,
 ) -> Result<Vec<OwnedAgent>> {
-    let at = after.map(|place| OffsetDateTime::from_unix_timestamp_nanos(place.0)).transpose();
+    let at =
+        after.map(|place| OffsetDateTime::from_unix_timestamp_nanos(i128::from(place.0) * 1_000)).transpose();
     let at =
         at.map_err(|_| Error::invalid("cursor", "is not a cursor of this listing; start again without one"))?;
     let rows = sqlx::query(

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::owned::check_owned;
+use super::owned::lock_owned;
 use crate::call::{Access, Call, Effect, Error, Hints, Reach, Result, Route, Spec, Tool};
 
 /// Block a sender: one of your agents takes no more mail from it, replies included.
@@ -45,14 +45,14 @@ impl Tool for BlockAdd {
         name: "block_add",
         title: "Block a sender",
         access: Access::Owner,
-        effect: Effect::Writes,
+        effect: Effect::Transaction,
         hints: Hints::SETS,
         reach: Reach::Routes,
         routes: &[Route::put(PATH)],
     };
 
     async fn run(&self, call: &mut Call<'_>) -> Result<Block> {
-        check_owned(call, self.agent_id).await?;
+        lock_owned(call, self.agent_id).await?;
         let org_id = call.caller.org.org_id;
         match block(call.db, org_id, self.agent_id, self.sender_agent_id).await? {
             true => {
@@ -69,14 +69,14 @@ impl Tool for BlockRemove {
         name: "block_remove",
         title: "Let a blocked sender in again",
         access: Access::Owner,
-        effect: Effect::Writes,
+        effect: Effect::Transaction,
         hints: Hints::SETS,
         reach: Reach::Routes,
         routes: &[Route::delete(PATH)],
     };
 
     async fn run(&self, call: &mut Call<'_>) -> Result<Block> {
-        check_owned(call, self.agent_id).await?;
+        lock_owned(call, self.agent_id).await?;
         sqlx::query(
             "-- mailbox.unblock
              delete from inbound_block where org_id = $1 and agent_id = $2 and sender_agent_id = $3",

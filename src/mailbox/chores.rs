@@ -4,32 +4,29 @@ use sqlx::PgConnection;
 
 use crate::call::Result;
 
+mod unpolled;
+pub use unpolled::remove_unpolled_agents;
+
 /// Most rows that one statement removes, so that no lock is held for long.
 const BATCH: i64 = 1_000;
 
-/// Removes agents that were registered over 24 hours ago and never polled, with their
-/// mailboxes, keys and the messages that waited there.
-pub async fn remove_unpolled_agents(db: &mut PgConnection) -> Result<u64> {
-    let removed = sqlx::query(
-        "-- mailbox.remove_unpolled_agents
-         with gone as (
+/// Ends the trial of agents that polled: from now on the chores pass them by.
+pub async fn keep_polled_agents(db: &mut PgConnection) -> Result<u64> {
+    let kept = sqlx::query(
+        "-- mailbox.keep_polled_agents
+         with polled as (
             select a.org_id, a.agent_id from agent a
-            where a.created_at < clock_timestamp() - interval '24 hours'
-              and not exists (select from poll p where p.org_id = a.org_id and p.agent_id = a.agent_id)
-            order by a.created_at limit $1 for update skip locked
-         ), letters as (
-            select e.org_id, e.message_id from inbox_entry e join gone using (org_id, agent_id)
-         ), emptied as (
-            delete from inbox_entry e using gone where e.org_id = gone.org_id and e.agent_id = gone.agent_id
-         ), unread as (
-            delete from message m using letters where m.org_id = letters.org_id and m.message_id = letters.message_id
+            where a.on_trial and a.created_at < clock_timestamp() - interval '24 hours'
+              and exists (select from poll p where p.org_id = a.org_id and p.agent_id = a.agent_id)
+            order by a.created_at limit $1 for no key update of a skip locked
          )
-         delete from agent a using gone where a.org_id = gone.org_id and a.agent_id = gone.agent_id",
+         update agent a set on_trial = false from polled
+         where a.org_id = polled.org_id and a.agent_id = polled.agent_id",
     )
     .bind(BATCH)
     .execute(db)
     .await?;
-    Ok(removed.rows_affected())
+    Ok(kept.rows_affected())
 }
 
 /// Forgets keys of retries after 30 days: far longer than any client retries.
@@ -45,7 +42,7 @@ pub async fn forget_idempotency_keys(db: &mut PgConnection) -> Result<u64> {
     Ok(removed.rows_affected())
 }
 
-/// Forgets runs whose lease ended a day ago: nobody is served them again.
+/// Forgets runs whose lease ended a day ago, in mailboxes where no claim has cleared them away.
 pub async fn forget_ended_runs(db: &mut PgConnection) -> Result<u64> {
     let removed = sqlx::query(
         "-- mailbox.forget_ended_runs

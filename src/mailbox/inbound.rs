@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
-use super::owned::check_owned;
-use crate::call::{Access, Call, Effect, Hints, Reach, Result, Route, Spec, Tool};
+use super::owned::{check_owned, lock_owned};
+use crate::call::{Access, Call, Effect, Error, Hints, Reach, Result, Route, Spec, Tool};
 
 /// Whose mail an agent takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, sqlx::Type)]
@@ -54,7 +54,7 @@ impl Tool for InboundShow {
         name: "inbound_show",
         title: "Show whose mail an agent takes",
         access: Access::Owner,
-        effect: Effect::Writes,
+        effect: Effect::Statements,
         hints: Hints::READS,
         reach: Reach::Routes,
         routes: &[Route::get("/api/v1/agents/{agent_id}/inbound")],
@@ -72,14 +72,14 @@ impl Tool for InboundSet {
         name: "inbound_set",
         title: "Set whose mail an agent takes",
         access: Access::Owner,
-        effect: Effect::Writes,
+        effect: Effect::Transaction,
         hints: Hints::SETS,
         reach: Reach::Routes,
         routes: &[Route::put("/api/v1/agents/{agent_id}/inbound")],
     };
 
     async fn run(&self, call: &mut Call<'_>) -> Result<Inbound> {
-        check_owned(call, self.agent_id).await?;
+        lock_owned(call, self.agent_id).await?;
         sqlx::query(
             "-- mailbox.inbound_set
              update agent set inbound = $3 where org_id = $1 and agent_id = $2",
@@ -103,7 +103,8 @@ async fn show(db: &mut PgConnection, org_id: Uuid, agent_id: Uuid) -> Result<Inb
     )
     .bind(org_id)
     .bind(agent_id)
-    .fetch_one(db)
+    .fetch_optional(db)
     .await?;
+    let row = row.ok_or(Error::NotFound("agent"))?;
     Ok(Inbound { agent_id, inbound: row.try_get("inbound")?, blocked: row.try_get("blocked")? })
 }

@@ -3,8 +3,9 @@
 use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
+use crate::call::caller::NO_AGENT_KEY;
 use crate::call::error::Liveness;
-use crate::call::{Caller, Result};
+use crate::call::{Caller, Error, Result};
 
 /// Whether `poll p` shows polls in three or more distinct hours of the last 24, as SQL; false without a row.
 macro_rules! is_monitored {
@@ -42,8 +43,17 @@ pub(super) async fn stamp_poll(db: &mut PgConnection, caller: &Caller) -> Result
     .bind(caller.org.org_id)
     .bind(caller.agent()?.agent_id)
     .execute(db)
-    .await?;
+    .await
+    .map_err(refused)?;
     Ok(())
+}
+
+/// A first poll that met the removal of its agent: its key is gone.
+fn refused(error: sqlx::Error) -> Error {
+    match &error {
+        sqlx::Error::Database(cause) if cause.is_foreign_key_violation() => Error::Unauthorized(NO_AGENT_KEY),
+        _ => error.into(),
+    }
 }
 
 /// Whether somebody reads another agent's mailbox, for senders that find it full.

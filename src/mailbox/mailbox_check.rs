@@ -74,7 +74,7 @@ impl Tool for MailboxCheck {
         name: "mailbox_check",
         title: "Read the mailbox",
         access: Access::Agent,
-        effect: Effect::Reads,
+        effect: Effect::Statements,
         hints: Hints::READS,
         reach: Reach::Everywhere,
         routes: &[Route::get("/api/v1/mailbox/messages")],

@@ -20,7 +20,7 @@ use crate::call::{Access, Call, Effect, Hints, Reach, Result, Route, Spec, Tool,
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct MailboxClaim {
     /// Most messages to lease.
-    #[serde(default = "hundred")]
+    #[serde(default = "rows::hundred")]
     #[schemars(range(min = 1, max = 100))]
     limit: i64,
     /// Your id for this batch of work: the same id is served the same batch.
@@ -32,10 +32,6 @@ pub struct MailboxClaim {
     #[serde(default = "five_minutes")]
     #[schemars(range(min = 1, max = 600))]
     lease_seconds: i64,
-}
-
-fn hundred() -> i64 {
-    100
 }
 
 fn five_minutes() -> i64 {
@@ -65,7 +61,7 @@ impl Tool for MailboxClaim {
         name: "mailbox_claim",
         title: "Lease messages",
         access: Access::Agent,
-        effect: Effect::Writes,
+        effect: Effect::Transaction,
         hints: Hints::SETS,
         reach: Reach::Everywhere,
         routes: &[Route::post("/api/v1/mailbox/claim")],
@@ -110,7 +106,9 @@ impl MailboxClaim {
         self.message_ids.iter().flatten().filter(|id| named.insert(**id)).copied().collect()
     }
 
-    /// Leases `messages` to the run by the database's clock.
+    /// Leases `messages` to the run by the database's clock, and clears away runs of this mailbox
+    /// that ended, so that every summary reads live ones only. They are locked behind the run's own
+    /// row, and those that another call has at hand are left: no call waits for another here.
     async fn lease(
         &self,
         db: &mut PgConnection,
@@ -129,12 +127,21 @@ impl MailboxClaim {
              ), leased as (
                 update inbox_entry e set lease_run = $3, lease_until = lease.until from lease
                 where e.org_id = $1 and e.agent_id = $2 and e.seq = any($4)
+             ), run as (
+                insert into claim_run (org_id, agent_id, run_id, lease_until, seqs, held)
+                select $1, $2, $3, lease.until, $4, cardinality($4) from lease
+                on conflict (org_id, agent_id, run_id) do update
+                    set lease_until = excluded.lease_until, seqs = excluded.seqs, held = excluded.held
+                returning lease_until
+             ), ended as (
+                select r.org_id, r.agent_id, r.run_id from run, claim_run r
+                where r.org_id = $1 and r.agent_id = $2 and r.run_id <> $3 and r.lease_until <= clock_timestamp()
+                for update of r skip locked
+             ), cleared as (
+                delete from claim_run r using ended
+                where r.org_id = ended.org_id and r.agent_id = ended.agent_id and r.run_id = ended.run_id
              )
-             insert into claim_run (org_id, agent_id, run_id, lease_until, seqs, held)
-             select $1, $2, $3, lease.until, $4, cardinality($4) from lease
-             on conflict (org_id, agent_id, run_id) do update
-                set lease_until = excluded.lease_until, seqs = excluded.seqs, held = excluded.held
-             returning lease_until",
+             select lease_until from run",
         )
         .bind(mailbox.0)
         .bind(mailbox.1)

@@ -20,7 +20,7 @@ impl Tool for MailboxMessage {
         name: "mailbox_message",
         title: "Read one message",
         access: Access::Agent,
-        effect: Effect::Reads,
+        effect: Effect::Statements,
         hints: Hints::READS,
         reach: Reach::Routes,
         routes: &[Route::get("/api/v1/mailbox/messages/{message_id}")],

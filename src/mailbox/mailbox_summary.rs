@@ -18,7 +18,7 @@ impl Tool for MailboxSummary {
         name: "mailbox_summary",
         title: "Count the mailbox",
         access: Access::Agent,
-        effect: Effect::Reads,
+        effect: Effect::Statements,
         hints: Hints::READS,
         reach: Reach::Routes,
         routes: &[Route::get("/api/v1/mailbox/summary")],

@@ -6,21 +6,39 @@ use uuid::Uuid;
 use crate::call::credential::{Kind, Secret};
 use crate::call::{Call, Error, Result};
 
-/// Checks that the calling owner owns the agent, and locks the agent's row until the
-/// transaction ends, so that two changes to one agent come one after the other.
+/// Checks that the calling owner owns the agent.
 ///
 /// # Errors
 /// `forbidden` for another owner's agent of the same organization; `not_found` for any
 /// other id, of this organization or not.
 pub(super) async fn check_owned(call: &mut Call<'_>, agent_id: Uuid) -> Result<()> {
-    let owner: Option<Uuid> = sqlx::query_scalar(
+    let owner = sqlx::query_scalar(
         "-- mailbox.check_owned
+         select owner_id from agent where org_id = $1 and agent_id = $2",
+    )
+    .bind(call.caller.org.org_id)
+    .bind(agent_id)
+    .fetch_optional(&mut *call.db)
+    .await?;
+    judge_owner(call, owner)
+}
+
+/// Checks as [`check_owned`] does, and locks the agent's row until the transaction ends, so that
+/// two changes to one agent come one after the other. The row is the last lock in the order of
+/// `inbox/post.rs`: who holds it must not post.
+pub(super) async fn lock_owned(call: &mut Call<'_>, agent_id: Uuid) -> Result<()> {
+    let owner = sqlx::query_scalar(
+        "-- mailbox.lock_owned
          select owner_id from agent where org_id = $1 and agent_id = $2 for no key update",
     )
     .bind(call.caller.org.org_id)
     .bind(agent_id)
     .fetch_optional(&mut *call.db)
     .await?;
+    judge_owner(call, owner)
+}
+
+fn judge_owner(call: &Call<'_>, owner: Option<Uuid>) -> Result<()> {
     match owner {
         None => Err(Error::NotFound("agent")),
         Some(owner_id) if owner_id == call.caller.owner()?.owner_id => Ok(()),

@@ -30,7 +30,7 @@ impl Tool for AgentProbe {
         name: "agent_probe",
         title: "Probe an agent",
         access: Access::Owner,
-        effect: Effect::Writes,
+        effect: Effect::Transaction,
         hints: Hints::ADDS,
         reach: Reach::Routes,
         routes: &[Route::post("/api/v1/agents/{agent_id}/probe").creating()],

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::owned::{check_owned, mint_agent_key, revoke_keys};
+use super::owned::{lock_owned, mint_agent_key, revoke_keys};
 use crate::call::{Access, Call, Effect, Error, Hints, Reach, Result, Route, Spec, Tool};
 use crate::wakes::Topic;
 
@@ -37,7 +37,7 @@ impl Tool for RenewAgentKey {
         name: "renew_agent_key",
         title: "Renew an agent's key",
         access: Access::Owner,
-        effect: Effect::Writes,
+        effect: Effect::Transaction,
         hints: Hints::ENDS,
         reach: Reach::Everywhere,
         routes: &[Route::post("/api/v1/api-keys").creating()],
@@ -49,7 +49,7 @@ impl Tool for RenewAgentKey {
             Some(text) => text.parse().map_err(|_| Error::invalid("agent_id", "must be a UUID"))?,
             None => oldest(call.db, org_id, owner_id).await?.ok_or(Error::NotFound("agent"))?,
         };
-        check_owned(call, agent_id).await?;
+        lock_owned(call, agent_id).await?;
         let revoked = revoke_keys(call.db, org_id, agent_id, None).await?;
         let (_, secret) = mint_agent_key(call.db, org_id, owner_id, agent_id).await?;
         for credential_id in &revoked {

@@ -10,7 +10,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::liveness::is_monitored;
-use crate::call::caller::NO_AGENT_KEY;
+use crate::call::caller::BAD_AGENT_KEY;
 use crate::call::{Caller, Error, Result, instant};
 
 /// A message in the reader's own mailbox.
@@ -163,6 +163,11 @@ pub struct Summary {
     pub consumer_recipe: &'static str,
 }
 
+/// The size of a page or batch that asks for none.
+pub(super) fn hundred() -> i64 {
+    100
+}
+
 /// How to drain a mailbox, in one line.
 pub const CONSUMER_RECIPE: &str = "Loop: mailbox_claim {} -> do the work of each message -> mailbox_ack {message_ids, reply_text?}; claim again until remaining is 0, then mailbox_check {since: next_since, wait: 25} to wait for more.";
 
@@ -189,7 +194,7 @@ pub(super) async fn summary(db: &mut PgConnection, caller: &Caller) -> Result<Su
     .fetch_optional(&mut *db)
     .await?;
     // An agent that was removed a moment ago may still be known at the gate.
-    let row = row.ok_or(Error::Unauthorized(NO_AGENT_KEY))?;
+    let row = row.ok_or(Error::Unauthorized(BAD_AGENT_KEY))?;
     let claimed: i64 = row.try_get("claimed")?;
     Ok(Summary {
         pending: i64::from(row.try_get::<i32, _>("open")?).saturating_sub(claimed).max(0),

@@ -65,3 +65,28 @@ async fn a_plan_made_before_anything_is_known_of_a_table_uses_the_index_that_fin
         assert!(plan.join("\n").contains(&format!("using {index}")), "{plan:#?}");
     }
 }
+
+/// What chores and claims look for among many rows, and the index that finds it.
+const AMONG_MANY: [(&str, &str); 3] = [
+    (
+        "select a.agent_id from agent a where a.on_trial and a.created_at < clock_timestamp() - interval '24 hours'
+            and not exists (select from poll p where p.org_id = a.org_id and p.agent_id = a.agent_id)
+         order by a.created_at limit 100",
+        "agent_on_trial",
+    ),
+    ("delete from credential c where c.org_id = $1 and c.agent_id = $2", "credential_by_agent"),
+    ("delete from inbound_block b where b.org_id = $1 and b.sender_agent_id = $2", "inbound_block_by_sender"),
+];
+
+#[tokio::test]
+async fn chores_walk_no_table_to_find_what_they_remove() {
+    let house = House::empty().await;
+    for (statement, index) in AMONG_MANY {
+        let mut db = PgConnection::connect_with(&pool::session(house.options.clone())).await.unwrap();
+        let prepare = format!("prepare find_rows (uuid, uuid) as {statement}");
+        sqlx::raw_sql(AssertSqlSafe(prepare)).execute(&mut db).await.unwrap();
+        let plan: Vec<String> =
+            sqlx::query_scalar("explain execute find_rows (null, null)").fetch_all(&mut db).await.unwrap();
+        assert!(plan.join("\n").contains(index), "{plan:#?}");
+    }
+}

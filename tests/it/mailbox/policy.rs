@@ -131,3 +131,15 @@ async fn only_its_owner_decides_for_an_agent() {
     assert_eq!((refused.status, &refused.body["details"]["field"]), (422, &json!("inbound")));
     assert!(members(&refused.body).contains(&"detail"));
 }
+
+#[tokio::test]
+async fn a_policy_is_shown_while_somebody_else_changes_it() {
+    let house = House::open().await;
+    let bob = house.register().await;
+    let mut change = house.db.acquire().await.unwrap();
+    sqlx::raw_sql("begin; select from agent for no key update").execute(&mut *change).await.unwrap();
+    let path = format!("/agents/{}/inbound", bob.id);
+    let shown = owned(&house, 0, &bob.owner_key, Method::GET, &path, Value::Null).await;
+    assert_eq!((shown.status, &shown.body["inbound"]), (200, &json!("open")), "{}", shown.body);
+    sqlx::raw_sql("rollback").execute(&mut *change).await.unwrap();
+}

@@ -93,3 +93,43 @@ async fn only_the_owner_probes_an_agent() {
     assert_eq!(owned(&house, 0, &bob.owner_key, Method::POST, &unknown, json!({})).await.status, 404);
     assert_eq!(house.post(0, &format!("/api/v1{path}"), Some(&bob.key), &json!({})).await.status, 401);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_probe_that_waits_for_the_mailbox_holds_nothing_that_an_ack_needs() {
+    let house = House::open().await;
+    let bob = settled(&house).await;
+    let mut ack = house.db.acquire().await.unwrap();
+    sqlx::raw_sql("begin; select from mailbox for no key update").execute(&mut *ack).await.unwrap();
+    let path = format!("/agents/{}/probe", bob.id);
+    let verify = async {
+        let waiting = "select exists (select from pg_stat_activity where datname = current_database()
+            and wait_event_type = 'Lock' and query like '-- inbox.lock%')";
+        let look = async || sqlx::query_scalar(waiting).fetch_one(&house.db).await.unwrap();
+        super::until("the probe waits for the mailbox", look).await;
+        let verify = "select from agent for no key update nowait";
+        let verified = sqlx::query(verify).execute(&mut *ack).await;
+        sqlx::raw_sql("rollback").execute(&mut *ack).await.unwrap();
+        verified
+    };
+    let probe = owned(&house, 0, &bob.owner_key, Method::POST, &path, json!({}));
+    let (probe, verified) = tokio::join!(probe, verify);
+    assert_eq!(probe.status, 201, "{}", probe.body);
+    verified.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn probes_and_acks_of_probes_at_once_never_lock_each_other_out() {
+    let house = super::two_pods().await;
+    let bob = settled(&house).await;
+    let mut probe = probed(&house, &bob).await;
+    for _ in 0..20 {
+        let arguments = json!({ "message_ids": [probe["id"]], "ack_body": proof(&probe) });
+        let ack = house.call(1, &bob, "mailbox_ack", arguments);
+        let (next, acked, _) = tokio::join!(probed(&house, &bob), ack, probed(&house, &bob));
+        assert_eq!(acked.status, 200, "{}", acked.body);
+        probe = next;
+    }
+    let deadlocks = "select deadlocks from pg_stat_database where datname = current_database()";
+    let deadlocks: i64 = sqlx::query_scalar(deadlocks).fetch_one(&house.db).await.unwrap();
+    assert_eq!(deadlocks, 0);
+}

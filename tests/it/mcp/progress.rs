@@ -31,7 +31,7 @@ impl Tool for CountToThree {
         name: "count_to_three",
         title: "Count to three",
         access: Access::Anyone,
-        effect: Effect::Reads,
+        effect: Effect::Statements,
         hints: Hints::READS,
         reach: Reach::Everywhere,
         routes: &[],

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use futures::stream::{self, StreamExt};
 use serde_json::{Map, Value, json};
-use waypost::call::{Effect, Entry};
+use waypost::call::Entry;
 
 use super::agreement::structure;
 use super::doors::{Way, ways};
@@ -101,7 +101,7 @@ impl Asking<'_> {
         let mut arguments: Map<String, Value> = sample::arguments(entry, &self.caller, others);
         arguments.insert((*name).into(), if *is_list { json!([value]) } else { json!(value) });
         let reply = self.grounds.call(&self.caller, entry, *way, arguments).await;
-        if reply.answer(*way).is_some() && entry.spec.effect == Effect::Writes {
+        if reply.answer(*way).is_some() && !entry.spec.hints.read_only {
             self.caller = self.grounds.caller_in(org).await;
         }
         reply
