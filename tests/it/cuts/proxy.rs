@@ -18,6 +18,10 @@ const SOCKET: &str = ".s.PGSQL.5432";
 /// What only the first statement of a call's transaction says.
 const BEGIN: &[u8] = b"pg_current_xact_id()";
 
+/// A sign of life that the pool asks for between calls.
+const PING: &[u8] = b"S\0\0\0\x04";
+const PONG: &[u8] = b"Z\0\0\0\x05I";
+
 /// Where to break.
 #[derive(Debug, Clone, Copy)]
 pub enum At {
@@ -52,7 +56,10 @@ pub struct Proxy {
 }
 
 #[derive(Default)]
-struct Plan(Mutex<Orders>);
+struct Plan {
+    orders: Mutex<Orders>,
+    hang_up: Notify,
+}
 
 #[derive(Default)]
 struct Orders {
@@ -104,6 +111,11 @@ impl Proxy {
         self.plan.with(|orders| *orders = Orders { breaks, is_last: true, ..Orders::default() });
     }
 
+    /// Ends every conversation about calls: the pod's next ones begin with connecting.
+    pub fn hang_up(&self) {
+        self.plan.hang_up.notify_waiters();
+    }
+
     /// Breaks no more and lets everybody connect; true when it had broken.
     pub fn heal(&self) -> bool {
         self.plan.with(|orders| std::mem::take(orders).breaks.is_none())
@@ -112,16 +124,18 @@ impl Proxy {
 
 impl Plan {
     fn with<T>(&self, act: impl FnOnce(&mut Orders) -> T) -> T {
-        act(&mut self.0.lock().unwrap())
+        act(&mut self.orders.lock().unwrap())
     }
 
     /// Whether to break at this chunk, and how.
     fn judge(&self, chunk: &[u8]) -> Option<How> {
         self.with(|orders| {
             let (at, how) = orders.breaks?;
-            orders.seen += 1;
+            // What a pod asks before it begins, and the pool between calls, comes and goes.
+            let counts = chunk != PING && chunk != PONG && (orders.seen > 0 || contains(chunk, BEGIN));
+            orders.seen += usize::from(counts);
             let is_here = match at {
-                At::Chunk(number) => orders.seen == number,
+                At::Chunk(number) => counts && orders.seen == number,
                 At::Saying(words) => contains(chunk, words.as_bytes()),
                 At::AfterAnswerTo(words) => {
                     let is_said = orders.seen_since > 0 || contains(chunk, words.as_bytes());
@@ -162,6 +176,16 @@ async fn converse(pod: UnixStream, server: UnixStream, plan: Arc<Plan>) {
         () = pass(from_pod, to_server, &plan, &shared, true) => {}
         () = pass(from_server, to_pod, &plan, &shared, false) => {}
         () = shared.cut.notified() => {}
+        () = hung_up(&plan, &shared) => {}
+    }
+}
+
+async fn hung_up(plan: &Plan, shared: &Shared) {
+    loop {
+        plan.hang_up.notified().await;
+        if shared.state.lock().unwrap().is_watched {
+            return;
+        }
     }
 }
 
