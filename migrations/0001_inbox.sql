@@ -31,7 +31,7 @@ create table agent (
     owner_id uuid not null,
     name text not null check (char_length(name) between 1 and 80),
     name_folded text not null,
-    profile jsonb not null default '{}',
+    profile json not null default '{}',
     inbound text not null default 'open' check (inbound in ('open', 'known', 'none')),
     verified_at timestamptz,
     on_trial boolean not null default true,
@@ -97,7 +97,7 @@ create table message (
     recipient_agent_id uuid,
     message_type text not null,
     body text not null,
-    parts jsonb,
+    parts json,
     thread_id uuid,
     in_reply_to uuid,
     ack_requested boolean not null default false,
@@ -107,6 +107,7 @@ create table message (
     primary key (org_id, message_id)
 );
 create index message_by_pair on message (sender_agent_id, recipient_agent_id, org_id);
+comment on column message.parts is 'json, not jsonb: kept as written, since jsonb writes 1e308 out in 309 digits.';
 comment on table message is 'Canonical and immutable. A sender_agent_id of null is the platform itself.';
 
 create table inbox_entry (
@@ -120,7 +121,7 @@ create table inbox_entry (
     lease_run uuid,
     lease_until timestamptz check ((lease_run is null) = (lease_until is null)),
     acked_at timestamptz,
-    ack_body jsonb,
+    ack_body json,
     primary key (org_id, agent_id, seq),
     unique (org_id, agent_id, message_id),
     foreign key (org_id, agent_id) references mailbox on delete cascade,
@@ -172,7 +173,7 @@ create table idempotency (
     namespace text not null,
     key text not null,
     fingerprint bytea not null check (octet_length(fingerprint) = 32),
-    answer jsonb not null,
+    answer json not null,
     created_at timestamptz not null default clock_timestamp(),
     primary key (org_id, agent_id, namespace, key),
     foreign key (org_id, agent_id) references agent on delete cascade

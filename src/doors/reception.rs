@@ -42,7 +42,10 @@ impl Reception {
     /// # Errors
     /// Those of [`Gate::greet`]: refusals of the HTTP layer at every door.
     pub async fn greet(&self, headers: &HeaderMap, entrance: Entrance<'_>) -> Result<Visitor> {
-        let forwarded = headers.get_all("x-forwarded-for").iter().filter_map(|value| value.to_str().ok());
+        // Lossy, not left out: a value that is skipped would let the walk reach what the client wrote.
+        let values = headers.get_all("x-forwarded-for").iter();
+        let forwarded: Vec<_> = values.map(|value| String::from_utf8_lossy(value.as_bytes())).collect();
+        let forwarded = forwarded.iter().map(|value| &**value);
         let ip = network::client_ip(entrance.peer.ip(), forwarded, &self.trusted_proxies);
         self.gate.greet(Presented::from_headers(headers), entrance.org, network::network_of(ip)).await
     }

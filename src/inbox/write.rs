@@ -4,7 +4,6 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 use sqlx::PgConnection;
-use sqlx::types::Json;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
@@ -38,7 +37,7 @@ pub(super) async fn write(
                 .map(|(place, _, _)| key(place).map(|key| key.fingerprint.to_vec()))
                 .collect::<Vec<_>>(),
         )
-        .bind(keyed.iter().map(|(_, _, answer)| Json(answer)).collect::<Vec<_>>())
+        .bind(keyed.iter().map(|(_, _, answer)| answer.to_string()).collect::<Vec<_>>())
         .bind(letters.iter().map(|line| line.place).collect::<Vec<_>>())
         .bind(letters.iter().map(|line| line.org_id).collect::<Vec<_>>())
         .bind(letters.iter().map(|line| line.letter.to).collect::<Vec<_>>())
@@ -48,7 +47,7 @@ pub(super) async fn write(
         .bind(letters.iter().map(|line| line.letter.sender.name()).collect::<Vec<_>>())
         .bind(letters.iter().map(|line| line.letter.message_type.as_str()).collect::<Vec<_>>())
         .bind(letters.iter().map(|line| line.letter.body.as_str()).collect::<Vec<_>>())
-        .bind(letters.iter().map(|line| line.letter.parts.as_ref().map(Json)).collect::<Vec<_>>())
+        .bind(letters.iter().map(|line| line.letter.parts.as_ref().map(Value::to_string)).collect::<Vec<_>>())
         .bind(letters.iter().map(|line| line.letter.thread_id).collect::<Vec<_>>())
         .bind(letters.iter().map(|line| line.letter.in_reply_to).collect::<Vec<_>>())
         .bind(letters.iter().map(|line| line.letter.ack_requested).collect::<Vec<_>>())
@@ -65,18 +64,18 @@ pub(super) async fn write(
 /// other one way only.
 const WRITE: &str = "-- inbox.write
     with keyed as (
-        select * from unnest($1::int[], $2::uuid[], $3::uuid[], $4::text[], $5::text[], $6::bytea[], $7::jsonb[])
+        select * from unnest($1::int[], $2::uuid[], $3::uuid[], $4::text[], $5::text[], $6::bytea[], $7::text[])
             as k(place, org_id, agent_id, namespace, key, fingerprint, answer)
     ), won as (
         insert into idempotency (org_id, agent_id, namespace, key, fingerprint, answer)
-        select org_id, agent_id, namespace, key, fingerprint, answer from keyed
+        select org_id, agent_id, namespace, key, fingerprint, answer::json from keyed
         order by org_id, agent_id, namespace, key
         on conflict do nothing returning org_id, agent_id, namespace, key
     ), lost as (
         select place from keyed left join won using (org_id, agent_id, namespace, key) where won.key is null
     ), letter as (
         select * from unnest($8::int[], $9::uuid[], $10::uuid[], $11::bigint[], $12::uuid[], $13::uuid[], $14::text[],
-                $15::text[], $16::text[], $17::jsonb[], $18::uuid[], $19::uuid[], $20::bool[], $21::timestamptz[],
+                $15::text[], $16::text[], $17::text[], $18::uuid[], $19::uuid[], $20::bool[], $21::timestamptz[],
                 $22::text[], $23::bool[], $24::timestamptz[])
             as l(place, org_id, agent_id, seq, message_id, sender_agent_id, sender_name, message_type, body, parts,
                 thread_id, in_reply_to, ack_requested, ack_deadline, probe_nonce, counted, created_at)
@@ -85,7 +84,7 @@ const WRITE: &str = "-- inbox.write
         insert into message (org_id, message_id, sender_agent_id, sender_name, recipient_agent_id, message_type, body,
             parts, thread_id, in_reply_to, ack_requested, ack_deadline, probe_nonce, created_at)
         select org_id, message_id, sender_agent_id, sender_name, agent_id, message_type, body,
-            parts, thread_id, in_reply_to, ack_requested, ack_deadline, probe_nonce, created_at from letter
+            parts::json, thread_id, in_reply_to, ack_requested, ack_deadline, probe_nonce, created_at from letter
     ), entered as (
         insert into inbox_entry (org_id, agent_id, seq, message_id, sender_agent_id, counted, ack_requested)
         select org_id, agent_id, seq, message_id, sender_agent_id, counted, ack_requested from letter
@@ -141,10 +140,10 @@ pub(super) async fn settle(
     verdicts: &[Verdict],
     now: Option<OffsetDateTime>,
 ) -> Result<()> {
-    let mut acked: Vec<(Uuid, Uuid, Uuid, Option<Json<&Value>>)> = Vec::new();
+    let mut acked: Vec<(Uuid, Uuid, Uuid, Option<String>)> = Vec::new();
     for (posting, verdict) in postings.iter().zip(verdicts) {
         let (Verdict::Posted(posted), Some(acks)) = (verdict, &posting.acks) else { continue };
-        let body = || acks.ack_body.as_ref().map(Json);
+        let body = || acks.ack_body.as_ref().map(Value::to_string);
         acked.extend(posted.acked.iter().map(|id| (posting.org_id, acks.agent_id, *id, body())));
     }
     if acked.is_empty() {
@@ -154,7 +153,7 @@ pub(super) async fn settle(
         .bind(acked.iter().map(|entry| entry.0).collect::<Vec<_>>())
         .bind(acked.iter().map(|entry| entry.1).collect::<Vec<_>>())
         .bind(acked.iter().map(|entry| entry.2).collect::<Vec<_>>())
-        .bind(acked.iter().map(|entry| entry.3.as_ref().map(|body| Json(body.0))).collect::<Vec<_>>())
+        .bind(acked.iter().map(|entry| entry.3.as_deref()).collect::<Vec<_>>())
         .bind(now)
         .execute(db)
         .await?;
@@ -166,8 +165,8 @@ pub(super) async fn settle(
 /// the rows of its mailbox's runs.
 const SETTLE: &str = "-- inbox.settle
     with done as (
-        update inbox_entry e set acked_at = $5, ack_body = a.ack_body
-        from unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::jsonb[]) as a(org_id, agent_id, message_id, ack_body)
+        update inbox_entry e set acked_at = $5, ack_body = a.ack_body::json
+        from unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[]) as a(org_id, agent_id, message_id, ack_body)
         where e.org_id = a.org_id and e.agent_id = a.agent_id and e.message_id = a.message_id and e.acked_at is null
         returning e.org_id, e.agent_id, e.counted, e.ack_requested, e.lease_run, e.lease_until
     ), freed as (

@@ -11,7 +11,9 @@ use uuid::Uuid;
 
 use super::inbound::Policy;
 use super::rows;
-use crate::call::{Access, Call, Effect, Error, Hints, Reach, Result, Route, Spec, Tool, cursor, instant};
+use crate::call::{
+    Access, Call, Effect, Error, Hints, Reach, Result, Route, Spec, Tool, cursor, instant, page,
+};
 
 /// Your agents, oldest first, with the keys that still work (never the keys themselves).
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -90,14 +92,18 @@ impl Tool for AgentsList {
         let (org_id, owner_id) = (call.caller.org.org_id, call.caller.owner()?.owner_id);
         let listing = format!("agents/{owner_id}");
         let after = self.cursor.as_deref().map(|text| cursor::decode::<Place>(&listing, text)).transpose()?;
-        let mut agents = page(call.db, org_id, owner_id, after, self.limit + 1).await?;
-        let has_more = agents.len() as i64 > self.limit;
-        agents.truncate(self.limit as usize);
+        let mut agents = rows(call.db, org_id, owner_id, after, self.limit + 1).await?;
+        let fits = page::fitting(&agents, FRAME)?.min(self.limit as usize);
+        let has_more = agents.len() > fits;
+        agents.truncate(fits);
         let last = agents.last().filter(|_| has_more);
         let next_cursor = last.map(|agent| cursor::encode(&listing, place_of(agent))).transpose()?;
         Ok(Agents { agents, next_cursor })
     }
 }
+
+/// Bytes kept for what a page holds beside its agents.
+const FRAME: usize = 1024;
 
 /// Microseconds since 1970, as fine as Postgres keeps time, and the id: the order of the list.
 type Place = (i64, Uuid);
@@ -107,17 +113,21 @@ fn place_of(agent: &OwnedAgent) -> Place {
     (i64::try_from(micros).unwrap_or(i64::MAX), agent.agent_id)
 }
 
-async fn page(
+/// A cursor is not signed: years before 0 are more than Postgres can hold.
+fn instant_of(place: Place) -> Result<OffsetDateTime> {
+    let at = OffsetDateTime::from_unix_timestamp_nanos(i128::from(place.0) * 1_000).ok();
+    let refused = || Error::invalid("cursor", "is not a cursor of this listing; start again without one");
+    at.filter(|at| at.year() >= 0).ok_or_else(refused)
+}
+
+async fn rows(
     db: &mut PgConnection,
     org_id: Uuid,
     owner_id: Uuid,
     after: Option<Place>,
     limit: i64,
 ) -> Result<Vec<OwnedAgent>> {
-    let at =
-        after.map(|place| OffsetDateTime::from_unix_timestamp_nanos(i128::from(place.0) * 1_000)).transpose();
-    let at =
-        at.map_err(|_| Error::invalid("cursor", "is not a cursor of this listing; start again without one"))?;
+    let at = after.map(instant_of).transpose()?;
     let rows = sqlx::query(
         "-- mailbox.agents_page
          select a.agent_id, a.name, a.created_at, a.inbound, a.profile, a.verified_at is not null as verified,

@@ -2,7 +2,6 @@
 
 use serde_json::Value;
 use sqlx::PgConnection;
-use sqlx::types::Json;
 use uuid::Uuid;
 
 use crate::call::credential::Secret;
@@ -112,7 +111,7 @@ async fn store_agent(
         "-- mailbox.store_agent
          with stored as (
             insert into agent (org_id, agent_id, owner_id, name, name_folded, profile)
-            values ($1, $2, $3, $4, $5, $6) returning org_id, agent_id)
+            values ($1, $2, $3, $4, $5, $6::json) returning org_id, agent_id)
          insert into mailbox (org_id, agent_id) select org_id, agent_id from stored",
     )
     .bind(org_id)
@@ -120,7 +119,7 @@ async fn store_agent(
     .bind(owner_id)
     .bind(name)
     .bind(names::fold(name))
-    .bind(Json(profile))
+    .bind(profile.to_string())
     .execute(db)
     .await?;
     Ok(())

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::{mail, owned, settled};
-use crate::house::{Agent, House, send};
+use crate::house::{Agent, House, send, until};
 
 /// Probes an agent; gives the probe as it stands in the mailbox.
 async fn probed(house: &House, agent: &Agent) -> Value {
@@ -105,7 +105,7 @@ async fn a_probe_that_waits_for_the_mailbox_holds_nothing_that_an_ack_needs() {
         let waiting = "select exists (select from pg_stat_activity where datname = current_database()
             and wait_event_type = 'Lock' and query like '-- inbox.lock%')";
         let look = async || sqlx::query_scalar(waiting).fetch_one(&house.db).await.unwrap();
-        super::until("the probe waits for the mailbox", look).await;
+        until("the probe waits for the mailbox", look).await;
         let verify = "select from agent for no key update nowait";
         let verified = sqlx::query(verify).execute(&mut *ack).await;
         sqlx::raw_sql("rollback").execute(&mut *ack).await.unwrap();

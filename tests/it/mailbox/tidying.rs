@@ -9,8 +9,8 @@ use tokio::task::JoinSet;
 use uuid::Uuid;
 use waypost::chores;
 
-use super::{do_chores, number, owned, settled, tamper, until};
-use crate::house::{Agent, House, send};
+use super::{do_chores, number, owned, settled, tamper};
+use crate::house::{Agent, House, send, until};
 
 const AGE: &str = "update agent set created_at = clock_timestamp() - interval '25 hours' where agent_id = $1";
 
