@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use reqwest::Method;
@@ -92,7 +94,13 @@ async fn a_cursor_of_another_listing_or_a_broken_one_is_refused() {
         house.register_with(json!({ "owner_key": owner.owner_key })).await;
     }
     let cursor = page(&house, &ada.owner_key, "?limit=1").await["next_cursor"].as_str().unwrap().to_owned();
-    for (cursor, field) in [(cursor.as_str(), "cursor"), ("abc", "cursor"), ("", "cursor")] {
+    let listing =
+        format!("agents/{}", house.ok(&ada, "who_am_i", json!({})).await["owner_id"].as_str().unwrap());
+    let forged = json!({ "of": listing, "at": [-377_705_116_800_000_000_i64, ada.id] }).to_string();
+    let forged = URL_SAFE_NO_PAD.encode(forged);
+    for (cursor, field) in
+        [(cursor.as_str(), "cursor"), (&forged, "cursor"), ("abc", "cursor"), ("", "cursor")]
+    {
         let path = format!("/agents?cursor={cursor}");
         let refused = owned(&house, 0, &bob.owner_key, Method::GET, &path, Value::Null).await;
         assert_eq!((refused.status, &refused.body["code"]), (422, &json!("validation_error")), "{cursor}");

@@ -70,3 +70,18 @@ async fn a_refused_registration_does_not_count() {
     assert_eq!(register(json!({})).await, 201);
     assert_eq!(register(json!({})).await, 429);
 }
+
+#[tokio::test]
+async fn a_client_hides_behind_no_forwarding_header_that_is_no_text() {
+    let house = House::with_pods(1, limited(2, &["127.0.0.0/8"])).await;
+    let mut statuses = Vec::new();
+    for client in 0..4 {
+        // What a proxy makes of a client's own header: the last hop is the proxy's word.
+        let last = reqwest::header::HeaderValue::from_bytes(b"\xe9, 198.51.100.9").unwrap();
+        let request = house.http().post(format!("{}/api/v1/onboard", house.url(0)));
+        let request =
+            request.header("x-forwarded-for", format!("203.0.113.{client}")).header("x-forwarded-for", last);
+        statuses.push(house.send(request.json(&json!({})), None).await.status);
+    }
+    assert_eq!(statuses, [201, 201, 429, 429]);
+}

@@ -5,7 +5,9 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 use waypost::config::Registration;
 
-use super::{ids, mail, members, nobody, organization, register_at, send_to as to, settled, with, with_caps};
+use super::{
+    ids, mail, members, nobody, number, organization, register_at, send_to as to, settled, with, with_caps,
+};
 use crate::house::{Agent, House, send};
 
 #[tokio::test]
@@ -147,4 +149,20 @@ async fn a_reader_by_cursor_sees_every_message_of_racing_senders_once_and_in_ord
     seen.sort_unstable();
     seen.dedup();
     assert_eq!(seen.len(), 60);
+}
+
+#[tokio::test]
+async fn parts_are_kept_as_written_however_long_the_database_would_write_them() {
+    let house = House::open().await;
+    let (ada, bob) = (house.register().await, settled(&house).await);
+    let parts = json!([{ "data": vec![1e308; 2_000] }]);
+    house.ok(&ada, "mailbox_send", with(to(&bob), json!({ "parts": parts }))).await;
+    let stored = number(
+        &house,
+        &bob,
+        "select max(length(parts::text))::bigint from message where recipient_agent_id = $1",
+    )
+    .await;
+    assert!(stored <= 16 * 1024, "{stored}");
+    assert_eq!(mail(&house, &bob).await[0]["parts"], parts);
 }
