@@ -38,7 +38,7 @@ async fn a_plan_made_while_a_table_is_small_still_goes_by_the_key() {
 }
 
 /// Look-ups of one row as Postgres and the pod ask them, and the index that finds it.
-const ROWS: [(&str, &str); 4] = [
+const ROWS: [(&str, &str); 7] = [
     (
         "select 1 from only message x where x.org_id = $1 and x.message_id = $2 for key share of x",
         "message_pkey",
@@ -49,7 +49,25 @@ const ROWS: [(&str, &str); 4] = [
         "select e.seq from inbox_entry e
          where (e.org_id, e.agent_id, e.message_id) in (select * from unnest(array[$1], array[$1], array[$2]))
          order by e.org_id, e.agent_id, e.seq for update",
-        "inbox_entry_org_id_agent_id_message_id_key",
+        "inbox_entry_message_id_agent_id_org_id_key",
+    ),
+    (
+        "update inbox_entry e set acked_at = now()
+         from unnest(array[$1], array[$1], array[$2]) as a(org_id, agent_id, message_id)
+         where e.org_id = a.org_id and e.agent_id = a.agent_id and e.message_id = a.message_id",
+        "inbox_entry_message_id_agent_id_org_id_key",
+    ),
+    (
+        "update inbox_entry e set lease_until = now()
+         from (select $1 as org_id, $2 as agent_id, unnest('{1,2}'::bigint[]) as seq) named
+         where e.org_id = named.org_id and e.agent_id = named.agent_id and e.seq = named.seq",
+        "inbox_entry_pkey",
+    ),
+    (
+        "select m.body from inbox_entry e cross join lateral (
+            select * from message m where m.org_id = e.org_id and m.message_id = e.message_id offset 0) m
+         where e.org_id = $1 and e.agent_id = $2 and e.acked_at is null order by e.seq limit 10 for update of e skip locked",
+        "message_pkey",
     ),
 ];
 
