@@ -21,7 +21,7 @@ use ipnet::IpNet;
 
 use given::Given;
 pub use given::Refused;
-pub use role::{AgentChore, KeyChore, OrgChore, Registration, Role};
+pub use role::{AgentChore, Chore, KeyChore, OrgChore, Registration, Role};
 pub use settings::{SETTINGS, Setting};
 pub use value::{Allowed, Secret};
 

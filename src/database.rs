@@ -8,6 +8,7 @@ use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection, PgConnection};
 use tokio::time::{Instant, sleep};
 
+use crate::call::{Error, cause};
 use crate::config::Config;
 use crate::postgres::private::{self, PrivateCluster};
 use crate::postgres::{pool, schema};
@@ -33,6 +34,22 @@ pub enum StartRefused {
     /// Something that may work later: exit code 1.
     #[error("{0}")]
     Failed(String),
+}
+
+/// How a chore of the operator failed: what it was asked for cannot be (2), or the database failed (1).
+impl From<Error> for StartRefused {
+    fn from(error: Error) -> StartRefused {
+        match &error {
+            Error::Unavailable { outcome_unknown: true, source } => StartRefused::Failed(format!(
+                "the database was lost while the chore was stored ({}): look whether it was before you repeat it",
+                cause::plain(&**source)
+            )),
+            Error::Unavailable { source, .. } | Error::Internal(source) => {
+                StartRefused::Failed(format!("the database failed: {}", cause::plain(&**source)))
+            }
+            refused => StartRefused::Setting(refused.to_string()),
+        }
+    }
 }
 
 impl StartRefused {
@@ -174,7 +191,7 @@ async fn check_secret(db: &mut PgConnection, config: &Config, is_private: bool) 
     let key = match (&config.secret_key, is_private) {
         (Some(key), _) => Some(*key.reveal()),
         (None, true) => Some(private::secret_key(&config.data_dir).map_err(unreadable)?),
-        (None, false) => private::existing_secret_key(&config.data_dir).ok().flatten(),
+        (None, false) => private::existing_secret_key(&config.data_dir).map_err(unreadable)?,
     };
     let Some(key) = key else { return Ok(()) };
     let check = Sha256::new_with_prefix("waypost secret check").chain_update(key).finalize().to_vec();

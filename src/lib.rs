@@ -8,14 +8,14 @@ pub mod chores;
 pub mod config;
 pub mod database;
 pub mod doors;
-pub mod gate;
-pub mod inbox;
+pub(crate) mod gate;
+pub(crate) mod inbox;
 pub mod mailbox;
 pub mod operator;
 pub mod pod;
 pub mod postgres;
 pub mod telemetry;
-pub mod wakes;
+pub(crate) mod wakes;
 
 /// All toolsets, in reading order.
 pub fn registry() -> call::Registry {

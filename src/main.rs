@@ -4,10 +4,10 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use tokio::signal::unix::{SignalKind, signal};
-use waypost::config::{Config, Role};
+use waypost::config::{Chore, Config, Role};
 use waypost::database::{Database, StartRefused};
 use waypost::doors::openapi;
-use waypost::operator::{self, Chore};
+use waypost::operator;
 use waypost::pod::Pod;
 use waypost::telemetry;
 
@@ -18,13 +18,12 @@ async fn main() -> ExitCode {
         Err(refused) => return refused.report(),
     };
     let config = invocation.config;
+    telemetry::install(&config.log);
     let done = match invocation.role {
         Role::Serve => serve(&config).await,
         Role::Migrate => migrate(&config).await,
         Role::OpenApi => say(openapi::yaml(&waypost::registry()).trim_end()),
-        Role::Org(chore) => chore_role(&config, Chore::Org(chore)).await,
-        Role::Agent(chore) => chore_role(&config, Chore::Agent(chore)).await,
-        Role::Key(chore) => chore_role(&config, Chore::Key(chore)).await,
+        Role::Chore(chore) => carry_out(&config, chore).await,
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -37,7 +36,6 @@ async fn main() -> ExitCode {
 
 /// Serves until SIGTERM or SIGINT, then drains; a second signal cuts.
 async fn serve(config: &Config) -> Result<(), StartRefused> {
-    telemetry::install(&config.log);
     config.warn_of_idle_settings();
     let mut signals = Signals::new()?;
     let mut database = tokio::select! {
@@ -77,11 +75,11 @@ async fn migrate(config: &Config) -> Result<(), StartRefused> {
     Ok(())
 }
 
-async fn chore_role(config: &Config, chore: Chore) -> Result<(), StartRefused> {
+async fn carry_out(config: &Config, chore: Chore) -> Result<(), StartRefused> {
     let database = Database::open_for_chore(config).await?;
     let done = operator::run(database.options.clone(), chore).await;
     database.close().await;
-    say(&done.map_err(|error| StartRefused::Setting(error.to_string()))?.to_string())
+    say(&done?.to_string())
 }
 
 /// Standard output carries what programs read, a line each, and nothing else.

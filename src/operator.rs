@@ -7,20 +7,9 @@ use uuid::Uuid;
 
 use crate::call::transaction::{Ended, Transaction};
 use crate::call::{Error, Organization, Result, instant};
-use crate::config::{AgentChore, Caps, KeyChore, OrgChore, Registration};
+use crate::config::{AgentChore, Caps, Chore, KeyChore, OrgChore, Registration};
 use crate::mailbox::{NewAgent, create_agent, mint_agent_key, names, revoke_keys};
 use crate::postgres::pool;
-
-/// A chore of the operator.
-#[derive(Debug, Clone)]
-pub enum Chore {
-    /// On organizations.
-    Org(OrgChore),
-    /// On agents.
-    Agent(AgentChore),
-    /// On keys.
-    Key(KeyChore),
-}
 
 /// Carries out one chore in one transaction, and gives what to print.
 pub async fn run(options: PgConnectOptions, chore: Chore) -> Result<Value> {
@@ -151,21 +140,27 @@ async fn key(db: &mut PgConnection, chore: KeyChore) -> Result<Value> {
         KeyChore::Revoke { org, key_id } => {
             let org_id = find_org(db, &org).await?;
             let key_id: Uuid = key_id.parse().map_err(|_| Error::invalid("KEY_ID", "must be a UUID"))?;
-            let revoked = sqlx::query(
-                "-- operator.revoke_key
-                 update credential set revoked_at = clock_timestamp()
-                 where org_id = $1 and credential_id = $2 and kind = 'agent' and revoked_at is null",
-            )
-            .bind(org_id)
-            .bind(key_id)
-            .execute(db)
-            .await?;
-            match revoked.rows_affected() {
-                0 => Err(Error::NotFound("key that still works")),
-                _ => Ok(json!({ "key_id": key_id, "revoked": true })),
+            let no_such_key = || Error::NotFound("key that still works");
+            let agent_id = agent_of(db, org_id, key_id).await?.ok_or_else(no_such_key)?;
+            match revoke_keys(db, org_id, agent_id, Some(key_id)).await?.is_empty() {
+                true => Err(no_such_key()),
+                false => Ok(json!({ "key_id": key_id, "revoked": true })),
             }
         }
     }
+}
+
+/// Whose key it is; `None` for an owner's key too.
+async fn agent_of(db: &mut PgConnection, org_id: Uuid, key_id: Uuid) -> Result<Option<Uuid>> {
+    let agent_id = sqlx::query_scalar(
+        "-- operator.agent_of
+         select agent_id from credential where org_id = $1 and credential_id = $2 and kind = 'agent'",
+    )
+    .bind(org_id)
+    .bind(key_id)
+    .fetch_optional(db)
+    .await?;
+    Ok(agent_id)
 }
 
 async fn find_org(db: &mut PgConnection, slug: &str) -> Result<Uuid> {

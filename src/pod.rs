@@ -8,26 +8,28 @@ use axum::Router;
 use sqlx::PgPool;
 use sqlx::postgres::PgConnectOptions;
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use crate::call::holds::Holds;
+use crate::call::turns::Turns;
 use crate::call::{Dispatch, Registry, Terms};
 use crate::chores;
 use crate::config::Config;
 use crate::database::StartRefused;
 use crate::doors;
 use crate::doors::accept::{self, Drain, Limits};
-use crate::doors::front::{Sites, front};
+use crate::doors::front::{Sites, front, ops_front};
 use crate::doors::probes::{self, Check, Checks};
 use crate::doors::reception::Reception;
 use crate::gate::Gate;
 use crate::postgres::{pool, schema};
 use crate::telemetry::{self, Metrics};
 use crate::wakes::Wakes;
+
+/// How long a drain may take beyond its limit, for the connections that are cut then.
+const GRACE: Duration = Duration::from_millis(500);
 
 /// A pod that serves.
 pub struct Pod {
@@ -81,10 +83,10 @@ impl Pod {
         background.spawn(named("chores", chores::run(options, stop.clone())));
         background.spawn(named("metrics", watch(metrics.clone(), dispatch.pool.clone(), stop.clone())));
         let router = doors::router(reception).merge(probes::probes(checks.clone()));
-        background.spawn(named("doors", serve(listener, front(router, sites.clone()), drain.clone())));
+        background.spawn(named("doors", serve(listener, front(router, sites), drain.clone())));
         if let Some(ops) = ops {
-            background
-                .spawn(named("ops", serve(ops, front(probes::ops(checks, metrics), sites), drain.clone())));
+            let router = ops_front(probes::ops(checks, metrics));
+            background.spawn(named("ops", serve(ops, router, drain.clone())));
         }
         Ok(Pod {
             address,
@@ -109,24 +111,30 @@ impl Pod {
     }
 
     /// Drains: `/readyz` fails first, then no more connections, held reads answer what they
-    /// have, answers under way are finished; what is left at the limit is cut.
+    /// have, answers under way are finished; what is left at the limit is cut. Ends within the delay,
+    /// the limit and half a second.
     pub async fn drain(mut self) {
         self.unready.cancel();
         tokio::time::sleep(self.drain_delay).await;
         self.drain.closing.cancel();
         self.drain.tracker.close();
-        if timeout(self.drain_limit, self.drain.tracker.wait()).await.is_err() {
+        let limit = Instant::now() + self.drain_limit;
+        if timeout_at(limit, self.drain.tracker.wait()).await.is_err() {
             tracing::warn!("some connections did not end in time; cutting them");
-            self.drain.cut.cancel();
-            self.drain.tracker.wait().await;
         }
-        // Calls whose clients have gone still finish what they began.
-        self.dispatch.tasks.close();
-        let _ = timeout(self.drain_limit, self.dispatch.tasks.wait()).await;
-        self.stop.cancel();
-        let ending = async { while self.background.join_next().await.is_some() {} };
-        let _ = timeout(Duration::from_secs(3), ending).await;
-        let _ = timeout(Duration::from_secs(3), self.dispatch.pool.close()).await;
+        self.drain.cut.cancel();
+        let ending = async {
+            self.drain.tracker.wait().await;
+            // Calls whose clients have gone still finish what they began.
+            self.dispatch.turns.tasks.close();
+            if timeout_at(limit, self.dispatch.turns.tasks.wait()).await.is_err() {
+                tracing::warn!("some calls did not end in time; their transactions are undone");
+            }
+            self.stop.cancel();
+            while self.background.join_next().await.is_some() {}
+            self.dispatch.pool.close().await;
+        };
+        let _ = timeout_at(limit + GRACE, ending).await;
     }
 }
 
@@ -160,8 +168,7 @@ fn dispatch(
         pool: pool::open(options.clone(), config.pool),
         terms: Arc::new(Terms { public_url, caps: config.caps, register_limit: config.register_limit }),
         wakes: Wakes::default(),
-        tasks: TaskTracker::new(),
-        turns: Arc::new(Semaphore::new(config.pool as usize)),
+        turns: Turns::new(config.pool),
         holds: Holds::new(config.holds),
         draining,
     }
@@ -169,7 +176,7 @@ fn dispatch(
 
 fn reception(config: &Config, registry: Registry, dispatch: &Dispatch) -> Reception {
     Reception {
-        gate: Gate::new(dispatch.pool.clone(), dispatch.tasks.clone(), dispatch.wakes.clone()),
+        gate: Gate::new(dispatch.pool.clone(), dispatch.turns.clone(), dispatch.wakes.clone()),
         dispatch: dispatch.clone(),
         registry: Arc::new(registry),
         default_toolsets: config.default_toolsets.clone().into(),

@@ -15,7 +15,7 @@ use tracing_subscriber::EnvFilter;
 pub const CALLS: &str = "waypost_calls_total";
 /// Seconds a call of a tool took, waiting included. Label: `tool`.
 pub const CALL_SECONDS: &str = "waypost_call_seconds";
-/// Requests answered at the public listener. Labels: `route` (the template, or `unmatched`), `status`.
+/// Requests answered, at either listener. Labels: `route` (the template, or `unmatched`), `status`.
 pub const HTTP_REQUESTS: &str = "waypost_http_requests_total";
 /// Connections open now.
 pub const HTTP_CONNECTIONS: &str = "waypost_http_connections";
@@ -23,7 +23,7 @@ pub const HTTP_CONNECTIONS: &str = "waypost_http_connections";
 pub const HELD_READS: &str = "waypost_held_reads";
 /// Messages stored for a recipient.
 pub const MESSAGES_POSTED: &str = "waypost_messages_posted_total";
-/// Sleepers woken. Label: `source` (local, notification, sweep).
+/// Sleepers woken. Label: `source` (local, notified, swept).
 pub const WAKES: &str = "waypost_wakes_total";
 /// Database connections of the pool. Label: `state` (idle, busy).
 pub const POOL_CONNECTIONS: &str = "waypost_pool_connections";
@@ -107,7 +107,7 @@ fn install_metrics() -> Metrics {
 fn describe() {
     describe_counter!(CALLS, "Calls of tools, by tool and outcome");
     describe_histogram!(CALL_SECONDS, Unit::Seconds, "Seconds a call of a tool took, waiting included");
-    describe_counter!(HTTP_REQUESTS, "Requests answered at the public listener, by route and status");
+    describe_counter!(HTTP_REQUESTS, "Requests answered at either listener, by route and status");
     describe_gauge!(HTTP_CONNECTIONS, "Connections open now");
     describe_gauge!(HELD_READS, "Reads and streams held now");
     describe_counter!(MESSAGES_POSTED, "Messages stored for a recipient");

@@ -21,7 +21,7 @@ pub struct Caller {
 }
 
 /// A tenant, as calls see it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Organization {
     /// Its id.
     pub org_id: Uuid,
@@ -65,6 +65,8 @@ pub struct OwnerSession {
 
 /// What an agent without a key is told, at every door.
 pub const NO_AGENT_KEY: &str = "This needs an agent key. Call register (no arguments needed) and send its api_key as Authorization: Bearer, as X-API-Key, or as the argument box_key.";
+/// What is told about an agent key that does not stand, or stands no more.
+pub const BAD_AGENT_KEY: &str = "This agent key does not stand: mistyped, revoked or never issued. Renew it with renew_agent_key and your owner_key, or call register.";
 /// What an owner without a key is told.
 pub const NO_OWNER_KEY: &str = "This needs an owner key. Send the owner_key that register returned as X-Owner-Key or as the argument owner_key.";
 

@@ -6,19 +6,17 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use sqlx::{PgConnection, PgPool};
 use time::OffsetDateTime;
-use tokio::sync::Semaphore;
 use tokio::sync::mpsc::UnboundedSender;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
-use super::caller::{NO_AGENT_KEY, NO_OWNER_KEY};
+use super::caller::{BAD_AGENT_KEY, NO_AGENT_KEY, NO_OWNER_KEY};
+use super::cause;
 use super::fingerprint::Fingerprint;
 use super::holds::Holds;
 use super::registry::{Command, Entry, Ran};
-use super::transaction::{ATTEMPT, Ended, Transaction};
-use super::{Access, Caller, Effect, Error, Result, Terms};
-use crate::postgres::pool::{ACQUIRE, Borrowed, is_lost, silence};
+use super::turns::Turns;
+use super::{Access, Caller, Error, Result, Terms};
 use crate::telemetry;
 use crate::wakes::{News, Topic, Wakes};
 
@@ -31,12 +29,8 @@ pub struct Dispatch {
     pub terms: Arc<Terms>,
     /// Who is woken by what was committed.
     pub wakes: Wakes,
-    /// Every database call runs in one of these tasks: a client that hangs up
-    /// ends its wait, never a statement half way.
-    pub tasks: TaskTracker,
-    /// One for each connection of the pool. Calls queue for these, not for the pool, and a client
-    /// that hangs up leaves the queue.
-    pub turns: Arc<Semaphore>,
+    /// Who works on those connections.
+    pub turns: Turns,
     /// Held reads of this pod.
     pub holds: Holds,
     /// Set when the pod drains: held reads then answer what they have.
@@ -83,7 +77,8 @@ pub struct Call<'a> {
     pub fingerprint: Fingerprint,
     /// How long the call was held so far; `None` at the first look.
     pub held_for: Option<Duration>,
-    news: Vec<News>,
+    pub(super) news: Vec<News>,
+    pub(super) posted: u64,
     progress: Option<&'a Progress>,
     is_replay: bool,
 }
@@ -92,6 +87,11 @@ impl Call<'_> {
     /// Wakes who waits for `topic`, once the transaction is committed.
     pub fn ring(&mut self, topic: Topic, at: i64) {
         self.news.push((topic, at));
+    }
+
+    /// Counts messages stored for a recipient, once the transaction is committed.
+    pub fn count_posted(&mut self, letters: usize) {
+        self.posted += letters as u64;
     }
 
     /// Says that the answer is that of an earlier call with the same key.
@@ -157,7 +157,7 @@ impl Dispatch {
             mail.has_read_to(seen);
             let is_over = tokio::select! {
                 () = mail.moved_beyond(seen) => false,
-                () = revoked.moved_beyond(0) => return Err(Error::Unauthorized(NO_AGENT_KEY)),
+                () = revoked.moved_beyond(0) => return Err(Error::Unauthorized(BAD_AGENT_KEY)),
                 () = sleep_until(until) => true,
                 () = self.draining.cancelled() => true,
             };
@@ -171,77 +171,17 @@ impl Dispatch {
 
     /// Runs the command once, in a task of its own.
     async fn look(&self, job: &Arc<Job>, held_for: Option<Duration>) -> Result<Ran> {
-        let turn = timeout(ACQUIRE, self.turns.clone().acquire_owned()).await;
-        let turn = turn.map_err(|_| sqlx::Error::PoolTimedOut)?.map_err(Error::internal)?;
         let (dispatch, job) = (self.clone(), job.clone());
-        let task = self.tasks.spawn(tracing::Instrument::in_current_span(async move {
-            let outcome = dispatch.attempts(&job, held_for).await;
-            drop(turn);
-            outcome
-        }));
-        task.await.unwrap_or_else(|died| Err(Error::internal(died)))
-    }
-
-    /// Again when Postgres says that two calls collided, when a commit surely did not happen,
-    /// or when the connection was lost before it.
-    async fn attempts(&self, job: &Job, held_for: Option<Duration>) -> Result<Ran> {
-        let (mut collisions, mut losses) = (0, 0);
-        // Each attempt takes one dead connection out of the pool, and all of them may be dead.
-        let most_losses = self.pool.options().get_max_connections() + 1;
-        loop {
-            let outcome = match job.entry.spec.effect {
-                Effect::Statements => self.read(job, held_for).await,
-                Effect::Transaction => self.write(job, held_for).await,
-            };
-            match outcome {
-                Err(Failed::Collided(_)) if collisions < MOST_COLLISIONS => collisions += 1,
-                Err(Failed::Lost(_)) if losses < most_losses => losses += 1,
-                Err(Failed::Collided(error) | Failed::Lost(error) | Failed::For(error)) => return Err(error),
-                Ok(ran) => return Ok(ran),
-            }
-        }
-    }
-
-    async fn read(&self, job: &Job, held_for: Option<Duration>) -> Result<Ran, Failed> {
-        let mut connection = Borrowed::from(&self.pool).await.map_err(Error::from)?;
-        let mut call = self.open(job, connection.db().map_err(Error::from)?, held_for);
-        let ran = in_time(job.command.run(&mut call)).await;
-        if !matches!(ran, Err(Error::Unavailable { .. })) {
-            connection.release();
-        }
-        Ok(ran?)
-    }
-
-    async fn write(&self, job: &Job, held_for: Option<Duration>) -> Result<Ran, Failed> {
-        let mut transaction = Transaction::begin(&self.pool).await?;
-        let mut call = self.open(job, transaction.connection()?, held_for);
-        let ran = in_time(job.command.run(&mut call)).await;
-        let news = call.news;
-        let ran = match ran {
-            Ok(ran) => ran,
-            Err(error) => {
-                transaction.rollback().await;
-                return Err(error.into());
-            }
-        };
-        match transaction.commit(&self.pool).await {
-            Ended::Committed => {
-                let letters = news.iter().filter(|(topic, _)| matches!(topic, Topic::Mailbox { .. }));
-                metrics::counter!(telemetry::MESSAGES_POSTED).increment(letters.count() as u64);
-                self.wakes.ring(&news);
-                Ok(ran)
-            }
-            Ended::Aborted(error) => Err(Failed::Collided(Error::from(error))),
-            Ended::Unknown(error) => {
-                // It may be stored: a needless wake costs a read, a missing one a second.
-                self.wakes.ring(&news);
-                Err(Failed::For(Error::Unavailable { outcome_unknown: true, source: error.into() }))
-            }
-        }
+        self.turns.take(async move { dispatch.attempts(&job, held_for).await }).await?
     }
 
     #[expect(clippy::disallowed_methods, reason = "the one place where a call's time is taken")]
-    fn open<'a>(&'a self, job: &'a Job, db: &'a mut PgConnection, held_for: Option<Duration>) -> Call<'a> {
+    pub(super) fn open<'a>(
+        &'a self,
+        job: &'a Job,
+        db: &'a mut PgConnection,
+        held_for: Option<Duration>,
+    ) -> Call<'a> {
         Call {
             db,
             caller: &job.caller,
@@ -250,6 +190,7 @@ impl Dispatch {
             fingerprint: job.fingerprint,
             held_for,
             news: Vec::new(),
+            posted: 0,
             progress: job.progress.as_ref(),
             is_replay: false,
         }
@@ -257,47 +198,12 @@ impl Dispatch {
 }
 
 /// A call that is judged and may run more than once.
-struct Job {
-    entry: Arc<Entry>,
+pub(super) struct Job {
+    pub(super) entry: Arc<Entry>,
     caller: Caller,
-    command: Arc<dyn Command>,
+    pub(super) command: Arc<dyn Command>,
     fingerprint: Fingerprint,
     progress: Option<Progress>,
-}
-
-/// How often a call that collided is tried again.
-const MOST_COLLISIONS: usize = 3;
-
-/// How one attempt failed.
-enum Failed {
-    /// Nothing was stored, and the same attempt may succeed now.
-    Collided(Error),
-    /// The connection was lost before anything was stored.
-    Lost(Error),
-    /// For good.
-    For(Error),
-}
-
-impl From<Error> for Failed {
-    fn from(error: Error) -> Failed {
-        let Error::Unavailable { source, outcome_unknown: false } = &error else { return Failed::For(error) };
-        match source.downcast_ref() {
-            Some(cause) if is_collision(cause) => Failed::Collided(error),
-            Some(cause) if is_lost(cause) => Failed::Lost(error),
-            _ => Failed::For(error),
-        }
-    }
-}
-
-/// Serialization failures and deadlocks.
-fn is_collision(error: &sqlx::Error) -> bool {
-    let code = error.as_database_error().and_then(|refused| refused.code());
-    matches!(code.as_deref(), Some("40001" | "40P01"))
-}
-
-/// The work of one attempt. When nothing comes of it in time, the connection is a black hole.
-async fn in_time(work: impl Future<Output = Result<Ran>>) -> Result<Ran> {
-    timeout(ATTEMPT, work).await.unwrap_or_else(|_| Err(silence().into()))
 }
 
 fn admit(entry: &Entry, caller: &Caller) -> Result<()> {
@@ -313,26 +219,11 @@ fn admit(entry: &Entry, caller: &Caller) -> Result<()> {
 fn log(tool: &'static str, error: &Error) {
     match error {
         Error::Internal(cause) => {
-            tracing::error!(tool, cause = %chain(&**cause), "a call failed for a fault of ours")
+            tracing::error!(tool, cause = %cause::plain(&**cause), "a call failed for a fault of ours")
         }
         Error::Unavailable { source, .. } => {
-            tracing::warn!(tool, cause = %chain(&**source), "a call could not be carried out");
+            tracing::warn!(tool, cause = %cause::plain(&**source), "a call could not be carried out");
         }
         refused => tracing::debug!(tool, code = refused.verdict().0, "a call was refused"),
-    }
-}
-
-/// Database errors can quote values of the caller: only their code is logged.
-fn chain(cause: &(dyn std::error::Error + Send + Sync + 'static)) -> String {
-    match cause.downcast_ref::<sqlx::Error>() {
-        Some(sqlx::Error::Database(refused)) => {
-            format!(
-                "SQLSTATE {}, {}",
-                refused.code().unwrap_or_default(),
-                refused.constraint().unwrap_or("no constraint")
-            )
-        }
-        Some(other) => other.to_string(),
-        None => cause.to_string(),
     }
 }

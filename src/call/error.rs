@@ -170,6 +170,8 @@ pub enum Retry {
 const FULL_RETRY: u64 = 60;
 /// Seconds before a call is worth repeating when the service was not available.
 const UNAVAILABLE_RETRY: u64 = 1;
+/// The same after a fault of ours, which may have been a passing one.
+const INTERNAL_RETRY: u64 = 5;
 
 impl Error {
     /// The stable code (never renamed), the HTTP status and the retry, in one
@@ -200,7 +202,7 @@ impl Error {
             Error::RateLimited { retry_after, .. } => ("rate_limited", 429, After(*retry_after)),
             Error::TooManyHolds(_) => ("too_many_holds", 429, After(UNAVAILABLE_RETRY)),
             Error::Unavailable { .. } => ("temporarily_unavailable", 503, After(UNAVAILABLE_RETRY)),
-            Error::Internal(_) => ("internal_error", 500, Never),
+            Error::Internal(_) => ("internal_error", 500, After(INTERNAL_RETRY)),
         }
     }
 

@@ -9,7 +9,8 @@ const FORMAT: &[BorrowedFormatItem<'_>] =
 
 /// An instant as text, such as `2026-01-31T08:00:00.000Z`.
 pub fn format(at: OffsetDateTime) -> String {
-    at.to_offset(time::UtcOffset::UTC).format(FORMAT).unwrap_or_default()
+    let in_utc = at.checked_to_offset(time::UtcOffset::UTC).unwrap_or(at);
+    in_utc.format(FORMAT).unwrap_or_default()
 }
 
 /// For `#[serde(with)]` on `OffsetDateTime`; publish it as a `date-time` string.
@@ -32,12 +33,5 @@ pub mod option {
             Some(at) => super::serialize(at, to),
             None => to.serialize_none(),
         }
-    }
-
-    /// The way back.
-    pub fn deserialize<'de, D: serde::Deserializer<'de>>(
-        from: D,
-    ) -> Result<Option<OffsetDateTime>, D::Error> {
-        time::serde::rfc3339::option::deserialize(from)
     }
 }

@@ -3,25 +3,28 @@
 //! A door turns bytes into arguments, the gate finds the [`Caller`], and
 //! [`dispatch`] checks, runs, commits and wakes.
 
-pub mod arguments;
+pub(crate) mod arguments;
+mod attempt;
 pub mod caller;
+pub(crate) mod cause;
 pub mod credential;
-pub mod cursor;
+pub(crate) mod cursor;
 pub mod dialect;
 pub mod dispatch;
 pub mod error;
 mod field_path;
-pub mod fingerprint;
-pub mod holds;
-pub mod instant;
-pub mod json;
-pub mod lock;
-pub mod page;
+pub(crate) mod fingerprint;
+pub(crate) mod holds;
+pub(crate) mod instant;
+pub(crate) mod json;
+pub(crate) mod lock;
+pub(crate) mod page;
 pub mod registry;
-pub mod schema;
-pub mod terms;
+pub(crate) mod schema;
+pub(crate) mod terms;
 pub mod tool;
-pub mod transaction;
+pub(crate) mod transaction;
+pub(crate) mod turns;
 
 pub use caller::{AgentSession, Caller, Organization, OwnerSession};
 pub use dispatch::{Call, Dispatch};

@@ -12,6 +12,14 @@ pub enum Role {
     /// Print openapi.yaml
     #[command(name = "openapi")]
     OpenApi,
+    /// Work of the operator
+    #[command(flatten)]
+    Chore(Chore),
+}
+
+/// A chore of the operator. Each prints JSON.
+#[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
+pub enum Chore {
     /// Organizations
     #[command(subcommand)]
     Org(OrgChore),

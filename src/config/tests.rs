@@ -135,11 +135,11 @@ fn chores_carry_their_arguments() {
     let role = |args: &[&str]| read(args, &[]).unwrap().role;
     let slug = "acme".to_owned();
     let made = OrgChore::Create { slug: slug.clone(), registration: Registration::Closed };
-    assert_eq!(role(&["org", "create", "acme", "--registration", "closed"]), Role::Org(made));
+    assert_eq!(role(&["org", "create", "acme", "--registration", "closed"]), Role::Chore(Chore::Org(made)));
     let renewed = KeyChore::Renew { org: slug.clone(), agent_id: "a1".to_owned() };
-    assert_eq!(role(&["key", "renew", "--org", "acme", "a1"]), Role::Key(renewed));
+    assert_eq!(role(&["key", "renew", "--org", "acme", "a1"]), Role::Chore(Chore::Key(renewed)));
     let agent = AgentChore::Create { org: slug, name: None };
-    assert_eq!(role(&["agent", "create", "--org", "acme"]), Role::Agent(agent));
+    assert_eq!(role(&["agent", "create", "--org", "acme"]), Role::Chore(Chore::Agent(agent)));
     assert_eq!(role(&["openapi"]), Role::OpenApi);
 }
 

@@ -28,30 +28,33 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// How long a browser may keep a preflight's answer: the most any browser honours.
 const PREFLIGHT_AGE: Duration = Duration::from_secs(7200);
 
-/// The request's id, an extension of every request: as sent when that is sane, else made here.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RequestId(pub Arc<str>);
-
 /// Puts the front before a finished router. Unknown paths and methods become 404 and 405 refusals.
 pub fn front(router: Router, sites: Sites) -> Router {
     let cors = cors(&sites);
+    guarded(router, Some(sites)).layer(cors).layer(from_fn(record))
+}
+
+/// The same for the ops listener, which scrapers call by address: any host may be named, and no page of
+/// any origin may read what it answers.
+pub fn ops_front(router: Router) -> Router {
+    guarded(router, None).layer(from_fn(record))
+}
+
+fn guarded(router: Router, sites: Option<Sites>) -> Router {
     router
         .fallback(unknown_path)
         .method_not_allowed_fallback(unknown_method)
-        .layer(from_fn_with_state(Arc::new(sites), guard::guard))
-        .layer(cors)
-        .layer(from_fn(record))
+        .layer(from_fn_with_state(sites.map(Arc::new), guard::guard))
 }
 
-async fn record(mut request: Request, next: Next) -> Response {
+async fn record(request: Request, next: Next) -> Response {
     let began = std::time::Instant::now();
     let id = request_id(&request);
-    let method = request.method().clone();
+    let method = known_method(request.method());
     // The template as written in the router: what was asked for may hold anything.
     let matched = request.extensions().get::<MatchedPath>().cloned();
     let route = matched.as_ref().map_or("unmatched", MatchedPath::as_str).to_owned();
-    let span = info_span!("request", id = &*id, %method, route, status = Empty);
-    request.extensions_mut().insert(RequestId(id.clone()));
+    let span = info_span!("request", id = &*id, method, route, status = Empty);
 
     let mut answer = next.run(request).instrument(span.clone()).await;
 
@@ -62,6 +65,12 @@ async fn record(mut request: Request, next: Next) -> Response {
         answer.headers_mut().insert(REQUEST_ID, value);
     }
     answer
+}
+
+/// A method may be any word a client likes: only known ones are logged.
+fn known_method(method: &Method) -> &'static str {
+    const KNOWN: [&str; 9] = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD", "TRACE", "CONNECT"];
+    KNOWN.into_iter().find(|known| *known == method.as_str()).unwrap_or("OTHER")
 }
 
 fn note(span: &Span, status: StatusCode, took: Duration) {
@@ -122,4 +131,15 @@ async fn unknown_method(request: Request) -> Response {
     let message = "This path does not take this method; the Allow header names those it takes.";
     let refusal = Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message);
     refusal.answer(at_mcp(request.uri().path()), None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_method_made_up_by_a_client_is_not_logged() {
+        assert_eq!(known_method(&Method::DELETE), "DELETE");
+        assert_eq!(known_method(&Method::from_bytes(b"wpa_a-key").unwrap()), "OTHER");
+    }
 }

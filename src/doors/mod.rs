@@ -2,13 +2,13 @@
 
 pub mod accept;
 pub mod front;
-pub mod mcp;
+pub(crate) mod mcp;
 pub mod openapi;
 pub mod probes;
-pub mod reception;
-pub mod refusal;
-pub mod rest;
-pub mod wellknown;
+pub(crate) mod reception;
+pub(crate) mod refusal;
+pub(crate) mod rest;
+pub(crate) mod wellknown;
 
 use axum::Router;
 use reception::Reception;

@@ -1,22 +1,17 @@
-//! Finds sessions by the hash of their key, and remembers them for half a second.
+//! Finds sessions by the hash of their key, and organizations by their name.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use moka::sync::Cache;
 use sqlx::{PgConnection, PgPool, Row};
-use tokio_util::task::TaskTracker;
+use tokio::time::Instant;
 use uuid::Uuid;
 
-use crate::call::{AgentSession, Error, Organization, OwnerSession, Result};
+use super::remembered::{MOST, REMEMBER, Remembered};
+use crate::call::turns::Turns;
+use crate::call::{AgentSession, Organization, OwnerSession, Result};
 use crate::postgres::pool;
 use crate::wakes::Wakes;
-
-/// A revoked key is refused everywhere within a second: at once where the news of it
-/// arrives, and at the latest when what is remembered is this old.
-const REMEMBER: Duration = Duration::from_millis(500);
-/// Most sessions remembered.
-const MOST: u64 = 100_000;
 
 /// A key that stands.
 #[derive(Debug, Clone)]
@@ -26,40 +21,41 @@ pub(super) struct Session {
     pub owner: Option<Arc<OwnerSession>>,
 }
 
+impl Session {
+    /// Of the agent's key, or of the owner's: a session is of one of them.
+    pub(super) fn credential_id(&self) -> Uuid {
+        let of_owner = || self.owner.as_ref().map(|owner| owner.credential_id);
+        self.agent.as_ref().map(|agent| agent.credential_id).or_else(of_owner).unwrap_or_default()
+    }
+}
+
 pub(super) struct Lookup {
     pool: PgPool,
-    tasks: TaskTracker,
-    wakes: Wakes,
-    sessions: Cache<[u8; 32], (u64, Session)>,
+    turns: Turns,
+    sessions: Remembered,
     organizations: Cache<String, Organization>,
 }
 
 impl Lookup {
-    pub(super) fn new(pool: PgPool, tasks: TaskTracker, wakes: Wakes) -> Lookup {
-        let sessions = Cache::builder().max_capacity(MOST).time_to_live(REMEMBER).build();
+    pub(super) fn new(pool: PgPool, turns: Turns, wakes: Wakes) -> Lookup {
         let organizations = Cache::builder().max_capacity(MOST).time_to_live(REMEMBER).build();
-        Lookup { pool, tasks, wakes, sessions, organizations }
+        Lookup { pool, turns, sessions: Remembered::new(wakes), organizations }
     }
 
     /// The session of a key's hash. Only keys that stand are remembered.
-    ///
-    /// The count of revocations is read before the database is: a key revoked in between
-    /// is remembered under a count that has moved, and looked up again.
     pub(super) async fn session(&self, hash: [u8; 32]) -> Result<Option<Session>> {
-        let revocations = self.wakes.revocations();
-        if let Some((at, session)) = self.sessions.get(&hash)
-            && at == revocations
-        {
+        if let Some(session) = self.sessions.get(&hash) {
             return Ok(Some(session));
         }
         let pool = self.pool.clone();
-        let found = self
-            .tasks
-            .spawn(async move { pool::read(&pool, |db| Box::pin(find_session(db, hash))).await })
-            .await;
-        let found = found.map_err(Error::internal)??;
+        let looking = async move {
+            let asked_at = Instant::now();
+            (asked_at, pool::read(&pool, |db| Box::pin(find_session(db, hash))).await)
+        };
+        let (asked_at, found) = self.turns.take(looking).await?;
+        let found = found?;
         if let Some(session) = &found {
-            self.sessions.insert(hash, (revocations, session.clone()));
+            self.sessions.put(hash, asked_at, session.clone());
         }
         Ok(found)
     }
@@ -73,11 +69,9 @@ impl Lookup {
             return Ok(Some(organization));
         }
         let (pool, name) = (self.pool.clone(), slug.to_owned());
-        let found = self
-            .tasks
-            .spawn(async move { pool::read(&pool, |db| Box::pin(find_organization(db, name.clone()))).await })
-            .await;
-        let found = found.map_err(Error::internal)??;
+        let looking =
+            async move { pool::read(&pool, |db| Box::pin(find_organization(db, name.clone()))).await };
+        let found = self.turns.take(looking).await??;
         if let Some(organization) = &found {
             self.organizations.insert(slug.to_owned(), organization.clone());
         }
@@ -123,4 +117,21 @@ async fn find_organization(db: &mut PgConnection, slug: String) -> sqlx::Result<
     let Some(row) = row else { return Ok(None) };
     let slug: String = row.try_get("slug")?;
     Ok(Some(Organization { org_id: row.try_get("org_id")?, slug: slug.into(), open: row.try_get("open")? }))
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_client_that_hangs_up_before_its_turn_leaves_no_look_up_behind() {
+        let pool = PgPool::connect_lazy("postgres://localhost/nothing").unwrap();
+        let turns = Turns::new(0);
+        let lookup = Lookup::new(pool, turns.clone(), Wakes::default());
+        assert!(lookup.session([0; 32]).now_or_never().is_none());
+        assert!(lookup.organization("acme").now_or_never().is_none());
+        assert!(turns.tasks.is_empty());
+    }
 }

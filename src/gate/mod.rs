@@ -4,19 +4,20 @@
 //! an argument is judged once the arguments are known ([`Gate::admit`]).
 
 mod lookup;
-pub mod network;
+pub(crate) mod network;
 mod presented;
+mod remembered;
 
 use std::sync::Arc;
 
 use ipnet::IpNet;
 use sqlx::PgPool;
-use tokio_util::task::TaskTracker;
 
 pub use presented::Presented;
 
-use crate::call::caller::{NO_AGENT_KEY, NO_OWNER_KEY};
+use crate::call::caller::{BAD_AGENT_KEY, NO_AGENT_KEY, NO_OWNER_KEY};
 use crate::call::credential::{Kind, Secret};
+use crate::call::turns::Turns;
 use crate::call::{Access, AgentSession, Caller, Error, Organization, OwnerSession, Result};
 use crate::wakes::Wakes;
 use lookup::{Lookup, Session};
@@ -40,8 +41,8 @@ pub const DEFAULT_ORG: &str = "public";
 
 impl Gate {
     /// A gate over the credentials of this database.
-    pub fn new(pool: PgPool, tasks: TaskTracker, wakes: Wakes) -> Gate {
-        Gate(Arc::new(Lookup::new(pool, tasks, wakes)))
+    pub fn new(pool: PgPool, turns: Turns, wakes: Wakes) -> Gate {
+        Gate(Arc::new(Lookup::new(pool, turns, wakes)))
     }
 
     /// Phase one: judges the credentials in the headers, and the organization of the path.
@@ -91,7 +92,7 @@ impl Gate {
             Some(_) => {}
             None => {
                 let session = self.find(key, kind, bad).await?;
-                if is_org_named && visitor.org.as_ref() != Some(&session.org) {
+                if is_org_named && visitor.org.as_ref().map(|org| org.org_id) != Some(session.org.org_id) {
                     return Err(Error::WrongOrganization);
                 }
                 visitor.take(session)?;
@@ -147,7 +148,6 @@ impl Visitor {
     }
 }
 
-const BAD_AGENT_KEY: &str = "This agent key does not stand: mistyped, revoked or never issued. Renew it with renew_agent_key and your owner_key, or call register.";
 const BAD_OWNER_KEY: &str =
     "This owner key does not stand: mistyped or never issued. Send the owner_key that register returned.";
 const DIFFERENT_KEYS: &str = "Two different keys came with this call. Send one of them.";

@@ -11,7 +11,8 @@ pub struct Presented {
     agent_keys: Vec<String>,
     /// `X-Owner-Key`.
     pub(super) owner_key: Option<String>,
-    is_broken: bool,
+    /// What to say about the first header that cannot be read.
+    broken: Option<&'static str>,
 }
 
 impl Presented {
@@ -21,28 +22,32 @@ impl Presented {
         for value in headers.get_all(AUTHORIZATION) {
             match value.to_str().ok().and_then(bearer) {
                 Some(key) => presented.agent_keys.push(key.to_owned()),
-                None => presented.is_broken = true,
+                None => presented.is_broken(BAD_AUTHORIZATION),
             }
         }
         for value in headers.get_all("x-api-key") {
             match value.to_str() {
                 Ok(key) => presented.agent_keys.push(key.trim().to_owned()),
-                Err(_) => presented.is_broken = true,
+                Err(_) => presented.is_broken(BAD_API_KEY),
             }
         }
         let mut owner_keys = headers.get_all("x-owner-key").iter();
         match (owner_keys.next().map(|value| value.to_str()), owner_keys.next()) {
             (None, _) => {}
             (Some(Ok(key)), None) => presented.owner_key = Some(key.trim().to_owned()),
-            _ => presented.is_broken = true,
+            _ => presented.is_broken(BAD_OWNER_HEADER),
         }
         presented
     }
 
-    /// The agent key; two headers must agree.
+    fn is_broken(&mut self, what_to_do: &'static str) {
+        self.broken.get_or_insert(what_to_do);
+    }
+
+    /// The agent key; two headers must agree. Any header that cannot be read is refused here.
     pub(super) fn agent_key(&self) -> Result<Option<String>> {
-        if self.is_broken {
-            return Err(Error::Unauthorized(BROKEN));
+        if let Some(what_to_do) = self.broken {
+            return Err(Error::Unauthorized(what_to_do));
         }
         match self.agent_keys.split_first() {
             None => Ok(None),
@@ -52,10 +57,40 @@ impl Presented {
     }
 }
 
-const BROKEN: &str = "The credential header is not readable. Send Authorization: Bearer and the key.";
+const BAD_AUTHORIZATION: &str =
+    "The Authorization header is not readable. Send Authorization: Bearer and the agent key.";
+const BAD_API_KEY: &str = "The X-API-Key header is not readable. Send X-API-Key and the agent key.";
+const BAD_OWNER_HEADER: &str =
+    "The X-Owner-Key header is not readable. Send X-Owner-Key and the owner key, once.";
 
 /// The scheme is case-insensitive (RFC 9110).
 fn bearer(value: &str) -> Option<&str> {
     let (scheme, key) = value.trim().split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| key.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn a_header_that_cannot_be_read_is_named() {
+        let readable = HeaderValue::from_static("wpo_one");
+        let broken = HeaderValue::from_bytes(b"\xff").unwrap();
+        for (name, values) in [
+            ("Authorization", vec![readable.clone()]),
+            ("X-API-Key", vec![broken.clone()]),
+            ("X-Owner-Key", vec![broken]),
+            ("X-Owner-Key", vec![readable.clone(), readable]),
+        ] {
+            let mut headers = HeaderMap::new();
+            for value in values {
+                headers.append(http::HeaderName::from_bytes(name.as_bytes()).unwrap(), value);
+            }
+            let refused = Presented::from_headers(&headers).agent_key().unwrap_err();
+            assert!(refused.to_string().starts_with(&format!("The {name} header")), "{refused}");
+        }
+    }
 }

@@ -8,12 +8,14 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::owned::verify_agent;
-use super::{recipient, rules};
+use super::{recipient, retry, rules};
 use crate::call::{Access, Call, Effect, Error, Hints, Reach, Result, Route, Spec, Tool};
-use crate::inbox::{Acks, Key, Letter, Posted, Posting, Sender, Verdict};
+use crate::inbox::{Acks, Key, Posted, Posting, Verdict};
 
 mod named;
+mod reply;
 use named::Named;
+use reply::Reply;
 
 /// Mark messages done, for good: an acked message is never served again.
 ///
@@ -44,7 +46,7 @@ pub struct Acked {
     /// Ids that are not in this mailbox.
     unknown: Vec<Uuid>,
     /// The reply, if one was sent.
-    reply: Option<Reply>,
+    reply: Option<SentReply>,
     /// Why no reply was sent, when reply_text was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     reply_skipped: Option<ReplySkipped>,
@@ -54,7 +56,7 @@ pub struct Acked {
 
 /// A reply that was sent.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-pub struct Reply {
+pub struct SentReply {
     /// The reply's message id.
     message_id: Uuid,
     /// Who got it.
@@ -101,36 +103,40 @@ impl Tool for MailboxAck {
     async fn run(&self, call: &mut Call<'_>) -> Result<Acked> {
         self.judge()?;
         let named = named::find(call, &self.message_ids).await?;
-        if named.is_empty() {
-            return Err(Error::NotFound("message in this mailbox"));
-        }
         let proof = self.ack_body.clone().map(Value::Object);
-        for probe in named.iter().filter(|message| !message.is_acked) {
-            probe.judge_proof(proof.as_ref())?;
+        if let Err(refused) = judge_named(&named, proof.as_ref()) {
+            return retry::answered_before(call, KEYS, self.ack_id.as_deref(), refused).await;
         }
-        let reply = self.reply(call, &named).await?;
-        let terms = Terms {
-            unknown: self.unknown(&named),
-            // A reply that is not sent all the same has lost a race: another call acked everything first.
-            skipped: reply.as_ref().map_or_else(|skipped| *skipped, |_| Some(ReplySkipped::AlreadyAcked)),
-        };
-        let posting = self.posting(call, reply.ok(), proof, terms.clone())?;
-        match recipient::post(call, posting).await? {
+        let reply = reply::choose(call, &named, self.reply_text.as_deref()).await?;
+        let (mut verdict, mut frame) = self.post(call, &named, reply, proof.clone()).await?;
+        if let Verdict::NoMailbox(_) = verdict {
+            // The peer was removed since we looked: the ack counts all the same.
+            let reply = Reply::Skipped(ReplySkipped::SenderGone);
+            (verdict, frame) = self.post(call, &named, reply, proof).await?;
+        }
+        match verdict {
             Verdict::Posted(posted) => {
                 self.verify(call, &named, &posted).await?;
-                Ok(terms.answer(&posted))
+                Ok(frame.answer(&posted))
             }
-            Verdict::Replayed(answer) => {
-                call.mark_replay();
-                let original: Acked = serde_json::from_value(answer).map_err(Error::internal)?;
-                Ok(Acked { replayed: true, ..original })
-            }
-            Verdict::KeyReused => Err(Error::IdempotencyConflict("ack_id")),
+            Verdict::Replayed(answer) => retry::replayed(call, answer),
+            Verdict::KeyReused => Err(Error::IdempotencyConflict(KEYS)),
             Verdict::NoMailbox(_) | Verdict::MailboxFull(_) | Verdict::SenderFull(_) => {
-                Err(Error::internal("a reply is not counted, and its mailbox was there"))
+                Err(Error::internal("a reply is not counted, and the caller has a mailbox"))
             }
         }
     }
+}
+
+/// The namespace of ack_id, and its name in refusals.
+const KEYS: &str = "ack_id";
+
+/// Refuses an ack of nothing, and one of a probe without its proof.
+fn judge_named(named: &[Named], proof: Option<&Value>) -> Result<()> {
+    if named.is_empty() {
+        return Err(Error::NotFound("message in this mailbox"));
+    }
+    named.iter().filter(|message| !message.is_acked).try_for_each(|message| message.judge_proof(proof))
 }
 
 impl MailboxAck {
@@ -157,72 +163,40 @@ impl MailboxAck {
         self.message_ids.iter().filter(|id| !known.contains(id) && seen.insert(**id)).copied().collect()
     }
 
-    /// The reply to send, or why there is none (`Err(None)`: none was asked for).
-    async fn reply(
+    async fn post(
         &self,
         call: &mut Call<'_>,
         named: &[Named],
-    ) -> Result<std::result::Result<Letter, Option<ReplySkipped>>> {
-        let Some(text) = &self.reply_text else { return Ok(Err(None)) };
-        let open: Vec<&Named> = named.iter().filter(|message| !message.is_acked).collect();
-        if open.is_empty() {
-            return Ok(Err(Some(ReplySkipped::AlreadyAcked)));
-        }
-        let from_peers: Vec<&Named> = open.into_iter().filter(|message| message.sender.is_some()).collect();
-        let Some(Named { message_id: oldest, sender: Some(peer), .. }) = from_peers.first() else {
-            return Ok(Err(Some(ReplySkipped::SystemNotices)));
+        reply: Reply,
+        ack_body: Option<Value>,
+    ) -> Result<(Verdict, Frame)> {
+        let agent_id = call.caller.agent()?.agent_id;
+        let (letters, skipped) = match reply {
+            Reply::NotAsked => (Vec::new(), None),
+            Reply::Skipped(why) => (Vec::new(), Some(why)),
+            // One that is not sent all the same has lost a race: another call acked everything first.
+            Reply::Sent(letter) => (vec![*letter], Some(ReplySkipped::AlreadyAcked)),
         };
-        if from_peers.iter().any(|message| message.sender != Some(*peer)) {
-            return Ok(Err(Some(ReplySkipped::SeveralSenders)));
-        }
-        match recipient::takes_mail(call, *peer).await? {
-            Some(true) => {}
-            Some(false) => return Ok(Err(Some(ReplySkipped::SenderRefusesMail))),
-            None => return Ok(Err(Some(ReplySkipped::SenderGone))),
-        }
-        let threads: Vec<Option<Uuid>> = from_peers.iter().map(|message| message.thread_id).collect();
-        let sender = call.caller.agent()?;
-        Ok(Ok(Letter {
-            to: *peer,
-            message_id: Uuid::now_v7(),
-            sender: Sender::Agent { agent_id: sender.agent_id, name: sender.agent_name.clone() },
-            message_type: "agent_reply".into(),
-            body: text.clone(),
-            parts: None,
-            thread_id: Some(rules::reply_thread(*oldest, &threads)),
-            in_reply_to: Some(*oldest),
-            ack_requested: false,
-            ack_deadline: None,
-            probe_nonce: None,
-            counted: false,
-        }))
+        let frame = Frame { unknown: self.unknown(named), skipped };
+        let kept = frame.clone();
+        let key = self.ack_id.clone().map(|key| Key {
+            agent_id,
+            namespace: KEYS,
+            key,
+            fingerprint: call.fingerprint.0,
+            answer: Box::new(move |posted| json!(Acked { replayed: true, ..kept.answer(posted) })),
+        });
+        let acks = Acks { agent_id, message_ids: self.distinct_ids(), ack_body };
+        let org_id = call.caller.org.org_id;
+        let posting = Posting { org_id, letters, acks: Some(acks), only_with_ack: true, key };
+        Ok((recipient::post(call, posting).await?, frame))
     }
 
-    fn posting(
-        &self,
-        call: &Call<'_>,
-        reply: Option<Letter>,
-        ack_body: Option<Value>,
-        terms: Terms,
-    ) -> Result<Posting> {
-        let agent_id = call.caller.agent()?.agent_id;
-        let mut message_ids = self.message_ids.clone();
-        message_ids.sort_unstable();
-        message_ids.dedup();
-        let key = self.ack_id.as_ref().map(|key| Key {
-            agent_id,
-            namespace: "ack_id",
-            key: key.clone(),
-            fingerprint: call.fingerprint.0,
-            answer: Box::new(move |posted| json!(terms.answer(posted))),
-        });
-        Ok(Posting {
-            org_id: call.caller.org.org_id,
-            letters: reply.into_iter().collect(),
-            acks: Some(Acks { agent_id, message_ids, ack_body }),
-            only_with_ack: true,
-            key,
-        })
+    fn distinct_ids(&self) -> Vec<Uuid> {
+        let mut ids = self.message_ids.clone();
+        ids.sort_unstable();
+        ids.dedup();
+        ids
     }
 
     /// A probe that this call acked, with its proof judged, verifies the agent.
@@ -235,22 +209,23 @@ impl MailboxAck {
     }
 }
 
-/// What the answer says besides what was posted.
+/// What the answer says beside what was posted.
 #[derive(Debug, Clone)]
-struct Terms {
+struct Frame {
     unknown: Vec<Uuid>,
     /// Why there is no reply, if none is sent.
     skipped: Option<ReplySkipped>,
 }
 
-impl Terms {
+impl Frame {
     fn answer(&self, posted: &Posted) -> Acked {
         let reply = posted.delivered.first();
         Acked {
             acked: posted.acked.len(),
             already_acked: posted.already_acked.len(),
             unknown: self.unknown.clone(),
-            reply: reply.map(|reply| Reply { message_id: reply.message_id, recipient_agent_id: reply.to }),
+            reply: reply
+                .map(|reply| SentReply { message_id: reply.message_id, recipient_agent_id: reply.to }),
             reply_skipped: self.skipped.filter(|_| reply.is_none()),
             replayed: false,
         }

@@ -8,10 +8,10 @@ use uuid::Uuid;
 
 use super::liveness::liveness_of;
 use super::recipient::{self, Wanted};
-use super::rules;
+use super::{retry, rules};
 use crate::call::error::Liveness;
 use crate::call::{Access, Call, Effect, Error, Hints, Reach, Result, Route, Spec, Tool, instant};
-use crate::inbox::{self, Acks, Key, Letter, Posted, Posting, Sender, Verdict};
+use crate::inbox::{Acks, Key, Letter, Posted, Posting, Sender, Verdict};
 
 mod answering;
 
@@ -104,17 +104,16 @@ impl Tool for MailboxSend {
         let wanted = self.wanted()?;
         let (to, acks) = match self.addressed(call, wanted).await {
             Ok(addressed) => addressed,
-            Err(refused) => return self.answered_before(call, refused).await,
+            Err(refused) => {
+                return retry::answered_before(call, KEYS, self.client_message_id.as_deref(), refused).await;
+            }
         };
         let posting = self.posting(call, to, acks)?;
         match recipient::post(call, posting).await? {
             Verdict::Posted(posted) => {
                 sent(&posted).ok_or_else(|| Error::internal("a posted letter has no place"))
             }
-            Verdict::Replayed(answer) => {
-                call.mark_replay();
-                serde_json::from_value(answer).map_err(Error::internal)
-            }
+            Verdict::Replayed(answer) => retry::replayed(call, answer),
             Verdict::KeyReused => Err(Error::IdempotencyConflict(KEYS)),
             Verdict::NoMailbox(_) => Err(Error::NotFound("recipient")),
             Verdict::MailboxFull(_) => full(call, to, false).await,
@@ -154,25 +153,6 @@ impl MailboxSend {
             None => None,
         };
         Ok((to, acks))
-    }
-
-    /// What was stored is answered to its retry, though by now the recipient would refuse it, or its
-    /// name means several.
-    async fn answered_before(&self, call: &mut Call<'_>, refused: Error) -> Result<Sent> {
-        let agent_id = call.caller.agent()?.agent_id;
-        let is_passing = matches!(refused, Error::Unavailable { .. } | Error::Internal(_));
-        let Some(key) = self.client_message_id.as_deref().filter(|_| !is_passing) else {
-            return Err(refused);
-        };
-        let (org_id, print) = (call.caller.org.org_id, call.fingerprint.0);
-        match inbox::answer_of(call.db, org_id, agent_id, KEYS, key, print).await? {
-            Some(Verdict::Replayed(answer)) => {
-                call.mark_replay();
-                serde_json::from_value(answer).map_err(Error::internal)
-            }
-            Some(_) => Err(Error::IdempotencyConflict(KEYS)),
-            None => Err(refused),
-        }
     }
 
     fn posting(&self, call: &Call<'_>, to: Uuid, acks: Option<Acks>) -> Result<Posting> {

@@ -18,6 +18,7 @@ mod probe;
 mod recipient;
 mod register;
 mod renew_agent_key;
+mod retry;
 mod rows;
 pub mod rules;
 pub mod wallet;

@@ -77,6 +77,7 @@ pub(super) async fn post(call: &mut Call<'_>, posting: Posting) -> Result<Verdic
         for letter in &posted.delivered {
             call.ring(Topic::Mailbox { org_id, agent_id: letter.to }, letter.seq);
         }
+        call.count_posted(posted.delivered.len());
     }
     Ok(verdict)
 }

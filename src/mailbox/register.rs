@@ -156,8 +156,9 @@ impl Tool for Register {
         if !call.caller.org.open && call.caller.owner.is_none() {
             return Err(Error::Forbidden(CLOSED));
         }
-        limit::count(call, self.channel.as_deref()).await?;
+        // Before the network's turn is taken: making a wallet costs time that others would wait.
         let wallet = self.provision_wallet(&mut profile);
+        limit::count(call, self.channel.as_deref()).await?;
         let new = NewAgent {
             org_id: call.caller.org.org_id,
             owner_id: call.caller.owner.as_ref().map(|owner| owner.owner_id),
@@ -166,6 +167,7 @@ impl Tool for Register {
             profile: json!(profile),
         };
         let created = create_agent(call.db, call.terms.caps, new).await?;
+        call.count_posted(created.notices);
         Ok(answer::compose(call, self.scope, created, wallet, &profile))
     }
 }

@@ -10,7 +10,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::liveness::is_monitored;
-use crate::call::caller::NO_AGENT_KEY;
+use crate::call::caller::BAD_AGENT_KEY;
 use crate::call::{Caller, Error, Result, instant};
 
 /// A message in the reader's own mailbox.
@@ -194,7 +194,7 @@ pub(super) async fn summary(db: &mut PgConnection, caller: &Caller) -> Result<Su
     .fetch_optional(&mut *db)
     .await?;
     // An agent that was removed a moment ago may still be known at the gate.
-    let row = row.ok_or(Error::Unauthorized(NO_AGENT_KEY))?;
+    let row = row.ok_or(Error::Unauthorized(BAD_AGENT_KEY))?;
     let claimed: i64 = row.try_get("claimed")?;
     Ok(Summary {
         pending: i64::from(row.try_get::<i32, _>("open")?).saturating_sub(claimed).max(0),

@@ -72,12 +72,6 @@ pub fn judge_proof(message_id: Uuid, nonce: &str, body: &str, proof: Option<&Val
     }
 }
 
-/// What a reply hangs on: the thread all its messages share, else the oldest's thread,
-/// else the oldest's id. `threads` runs from the oldest message on.
-pub fn reply_thread(oldest: Uuid, threads: &[Option<Uuid>]) -> Uuid {
-    threads.first().copied().flatten().unwrap_or(oldest)
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;

@@ -7,7 +7,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::liveness::is_monitored;
-use crate::call::caller::NO_AGENT_KEY;
+use crate::call::caller::BAD_AGENT_KEY;
 use crate::call::{Access, Call, Effect, Error, Hints, Reach, Result, Route, Spec, Tool, instant};
 
 /// Show which agent your key belongs to. Use it to check a key you found.
@@ -68,7 +68,7 @@ impl Tool for WhoAmI {
         .fetch_optional(&mut *call.db)
         .await?;
         // An agent that was removed a moment ago may still be known at the gate.
-        let row = row.ok_or(Error::Unauthorized(NO_AGENT_KEY))?;
+        let row = row.ok_or(Error::Unauthorized(BAD_AGENT_KEY))?;
         Ok(Identity {
             agent_id: agent.agent_id,
             agent_name: agent.agent_name.clone(),

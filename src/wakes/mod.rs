@@ -11,9 +11,10 @@ mod ring;
 mod sweep;
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
+use moka::sync::Cache;
 use sqlx::postgres::PgConnectOptions;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -39,6 +40,11 @@ pub enum Topic {
 /// News: the topic and how far it has moved.
 pub type News = (Topic, i64);
 
+/// How long a revoked credential is kept in mind: longer than anybody may remember its session.
+pub(crate) const KEEP_REVOKED: Duration = Duration::from_secs(2);
+/// Most of them; what is forgotten is found out when the remembered session is too old.
+const MOST_REVOKED: u64 = 100_000;
+
 /// The pod's end of all waiting. Cheap to clone.
 #[derive(Clone)]
 pub struct Wakes(Arc<Inner>);
@@ -50,8 +56,8 @@ struct Inner {
     told: Notify,
     /// Rung when the listener (re)started.
     sweep_now: Notify,
-    /// Moves with each revoked credential: what was cached about credentials before is void.
-    revocations: AtomicU64,
+    /// Credentials revoked a moment ago, for who remembers sessions.
+    revoked: Cache<Uuid, ()>,
 }
 
 impl Default for Wakes {
@@ -61,7 +67,7 @@ impl Default for Wakes {
             untold: Mutex::default(),
             told: Notify::new(),
             sweep_now: Notify::new(),
-            revocations: AtomicU64::new(0),
+            revoked: Cache::builder().max_capacity(MOST_REVOKED).time_to_live(KEEP_REVOKED).build(),
         }))
     }
 }
@@ -98,14 +104,15 @@ impl Wakes {
         Sleeper::new(self.clone(), topic)
     }
 
-    /// Moves whenever any credential was revoked, here or on another pod.
-    pub fn revocations(&self) -> u64 {
-        self.0.revocations.load(Ordering::Acquire)
+    /// Whether this credential is known to have been revoked in the last [`KEEP_REVOKED`], here or on
+    /// another pod.
+    pub(crate) fn is_revoked(&self, credential_id: Uuid) -> bool {
+        self.0.revoked.contains_key(&credential_id)
     }
 
     fn hear(&self, topic: Topic, at: i64, source: &'static str) {
-        if matches!(topic, Topic::Credential(_)) {
-            self.0.revocations.fetch_add(1, Ordering::AcqRel);
+        if let Topic::Credential(credential_id) = topic {
+            self.0.revoked.insert(credential_id, ());
         }
         if self.0.bells.ring(topic, at) {
             metrics::counter!(crate::telemetry::WAKES, "source" => source).increment(1);

@@ -33,7 +33,10 @@ pub(super) async fn run(wakes: Wakes, options: PgConnectOptions, stop: Cancellat
                 tracing::warn!(%error, "the sweep failed; trying again in a second");
                 db = None;
             }
-            Err(_) => db = None,
+            Err(_) => {
+                tracing::warn!("the sweep was not answered in time; trying again in a second");
+                db = None;
+            }
         }
     }
 }

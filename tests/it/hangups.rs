@@ -52,8 +52,8 @@ async fn two_thousand_clients_that_hang_up_harm_no_message_and_nobody_else() {
     timeout(PATIENCE, hang_up_many(&house, &rude, &recipient, LAST)).await.unwrap();
     // What the rude began is carried out to its end, though nobody hears the answer.
     for pod in &house.pods {
-        pod.dispatch.tasks.close();
-        timeout(PATIENCE, pod.dispatch.tasks.wait()).await.unwrap();
+        pod.dispatch.turns.tasks.close();
+        timeout(PATIENCE, pod.dispatch.turns.tasks.wait()).await.unwrap();
     }
     let stored: i64 = sqlx::query_scalar("select count(*) from inbox_entry where message_id = any($1)")
         .bind(&acknowledged)

@@ -1,6 +1,6 @@
 //! A house for each test: a database of its own on one shared, real Postgres, and pods on it.
 
-mod cluster;
+pub mod cluster;
 
 use serde_json::{Value, json};
 use sqlx::PgPool;

@@ -28,8 +28,8 @@ use serde_json::{Value, json};
 use sqlx::{AssertSqlSafe, Connection as _};
 use uuid::Uuid;
 use waypost::chores;
-use waypost::config::{Config, OrgChore, Registration};
-use waypost::operator::{self, Chore};
+use waypost::config::{Chore, Config, OrgChore, Registration};
+use waypost::operator;
 
 use crate::house::{Agent, Answer, House, settings};
 

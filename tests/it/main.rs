@@ -1,10 +1,12 @@
 //! Tests of the whole program against a real PostgreSQL, in one binary.
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
+mod chores;
 mod claims;
 mod contract;
 mod cuts;
 mod front;
+mod gate;
 mod hangups;
 mod house;
 mod mailbox;

@@ -1,6 +1,5 @@
 //! The private cluster, with real server programs: made once, durable, one pod's own, mended after any kill.
 
-use std::ffi::OsString;
 use std::fs::{self, Permissions};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
@@ -15,6 +14,8 @@ use sqlx::{Connection as _, Executor as _};
 use tempfile::TempDir;
 use waypost::postgres::private::{PrivateCluster, Refusal, Settings, running};
 use waypost::postgres::programs::{self, Programs};
+
+use crate::house::cluster::programs_in;
 
 /// The folder name that tells [`a_cluster_is_held_until_its_process_is_killed`] that it is the process to be killed.
 const HELD: &str = "held-by-a-child";
@@ -65,7 +66,7 @@ async fn fsync_is_on_whatever_the_clusters_own_files_say() {
 async fn a_second_pod_is_refused_with_a_url_that_works() {
     let dir = folder();
     let cluster = started(dir.path()).await;
-    let refusal = PrivateCluster::start(&settings(dir.path())).await.unwrap_err();
+    let refusal = PrivateCluster::start(&programs_in(dir.path())).await.unwrap_err();
     let Refusal::InUse { url, pid, .. } = &refusal else { panic!("{refusal}") };
     assert_eq!(*pid, i32::try_from(std::process::id()).ok());
     let said = refusal.to_string();
@@ -162,7 +163,7 @@ async fn a_cluster_of_another_major_is_one_plain_sentence() {
         ("nonsense".to_owned(), "holds no PostgreSQL cluster".to_owned()),
     ] {
         fs::write(pgdata.join("PG_VERSION"), format!("{version}\n")).unwrap();
-        let settings = Settings { programs: Some(here.bin.clone()), ..settings(dir.path()) };
+        let settings = Settings { programs: Some(here.bin.clone()), ..programs_in(dir.path()) };
         let said = PrivateCluster::start(&settings).await.unwrap_err().to_string();
         assert!(said.contains(&expected) && !said.contains('\n'), "{said}");
     }
@@ -198,7 +199,7 @@ async fn as_root_the_server_runs_as_another_user() {
     let below = dir.path().join("closed/below");
     fs::create_dir_all(&below).unwrap();
     fs::set_permissions(dir.path().join("closed"), Permissions::from_mode(0o700)).unwrap();
-    let said = PrivateCluster::start(&settings(&below)).await.unwrap_err().to_string();
+    let said = PrivateCluster::start(&programs_in(&below)).await.unwrap_err().to_string();
     assert!(said.contains("may not enter") && said.contains("WAYPOST_DATA_DIR"), "{said}");
 }
 
@@ -281,25 +282,12 @@ fn folder() -> TempDir {
 }
 
 async fn started(data_dir: &Path) -> PrivateCluster {
-    PrivateCluster::start(&settings(data_dir)).await.unwrap_or_else(|refusal| panic!("{refusal}"))
+    PrivateCluster::start(&programs_in(data_dir)).await.unwrap_or_else(|refusal| panic!("{refusal}"))
 }
 
 fn server_programs() -> Programs {
-    let Settings { programs, search_path, .. } = settings(Path::new("unused"));
+    let Settings { programs, search_path, .. } = programs_in(Path::new("unused"));
     programs::find(programs.as_deref(), search_path.as_deref(), None).unwrap()
-}
-
-fn settings(data_dir: &Path) -> Settings {
-    let programs = environment("WAYPOST_PG_BIN").map(PathBuf::from);
-    Settings { data_dir: data_dir.to_owned(), programs, search_path: environment("PATH") }
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the tests use the server programs that a pod started here would use"
-)]
-fn environment(name: &str) -> Option<OsString> {
-    std::env::var_os(name)
 }
 
 fn postmaster(data_dir: &Path) -> Pid {

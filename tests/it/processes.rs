@@ -8,8 +8,9 @@ use sqlx::AssertSqlSafe;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use uuid::Uuid;
+use waypost::config::Config;
 
-use crate::house::{House, last_poll, polled_since};
+use crate::house::{House, last_poll, polled_since, settings};
 use crate::program::{self, Program};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -152,7 +153,7 @@ async fn a_database_that_may_lose_what_it_acknowledged_is_refused() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_key_that_the_operator_revoked_is_refused_by_running_pods_within_a_second() {
-    let house = House::with_pods(2, crate::house::settings()).await;
+    let house = House::with_pods(2, settings()).await;
     let agent = house.register().await;
     let own = house.ok(&agent, "who_am_i", json!({})).await;
     let key_id = own["session_id"].as_str().unwrap();
@@ -181,5 +182,59 @@ async fn a_key_that_the_operator_revoked_is_refused_by_running_pods_within_a_sec
     };
     let (held, revoked) = timeout(PATIENCE, async { tokio::join!(held, revoking) }).await.unwrap();
     assert_eq!(held.status, 401, "{}", held.body);
+    let message = held.body["message"].as_str().unwrap();
+    assert!(message.contains("revoked") && message.contains("renew_agent_key"), "{message}");
     assert!(revoked.elapsed() < Duration::from_secs(2), "its held read ends too: {:?}", revoked.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_drain_ends_at_its_limit_although_a_call_is_stuck() {
+    let drain_limit = Duration::from_secs(2);
+    let mut house = House::with_pods(1, Config { drain_limit, ..settings() }).await;
+    let (sender, recipient) = (house.register().await, house.register().await);
+    let mut lock = house.db.acquire().await.unwrap();
+    sqlx::raw_sql("begin").execute(&mut *lock).await.unwrap();
+    sqlx::query("select from mailbox where agent_id = $1::text::uuid for update")
+        .bind(&recipient.id)
+        .execute(&mut *lock)
+        .await
+        .unwrap();
+    let url = format!("{}/api/v1/tools/mailbox_send", house.url(0));
+    let message = json!({ "recipient_agent_id": recipient.id, "body": "stuck" });
+    let stuck = house.http().post(url).bearer_auth(&sender.key).json(&message).send();
+    let pod = house.pods.remove(0);
+    let draining = async {
+        while waiting_for_locks(&house).await == 0 {}
+        let began = Instant::now();
+        pod.drain().await;
+        began.elapsed()
+    };
+    let (answer, took) = timeout(PATIENCE, async { tokio::join!(stuck, draining) }).await.unwrap();
+    assert!(answer.is_err(), "its connection was cut");
+    assert!((drain_limit..drain_limit + Duration::from_secs(1)).contains(&took), "{took:?}");
+}
+
+async fn waiting_for_locks(house: &House) -> i64 {
+    sqlx::query_scalar(
+        "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'",
+    )
+    .fetch_one(&house.db)
+    .await
+    .unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_letter_stored_is_counted_and_nothing_else() {
+    let house = House::empty().await;
+    let folder = program::folder();
+    let pod = Program::start(program::command_on(&house.options, folder.path())).await;
+    let (sender, recipient) = (pod.register().await, pod.register().await);
+    let message = json!({ "recipient_agent_id": recipient.id, "body": "one", "client_message_id": "one" });
+    for _ in 0..2 {
+        assert_eq!(pod.call(&sender, "mailbox_send", message.clone()).await.status, 200);
+    }
+    let scraped = reqwest::get(format!("{}/metrics", pod.ops)).await.unwrap().text().await.unwrap();
+    let counted = scraped.lines().find(|line| line.starts_with("waypost_messages_posted_total "));
+    assert_eq!(counted, Some("waypost_messages_posted_total 3"), "two welcomes and a message");
+    pod.kill().await;
 }

@@ -12,9 +12,10 @@ use sqlx::PgPool;
 use tokio::time::timeout;
 use waypost::config::Config;
 use waypost::pod::Pod;
-use waypost::postgres::private::{PrivateCluster, Settings};
+use waypost::postgres::private::PrivateCluster;
 use waypost::postgres::{pool, schema};
 
+use crate::house::cluster::programs_in;
 use crate::house::{Agent, House, settings};
 use crate::program;
 
@@ -45,7 +46,7 @@ async fn a_held_read_wakes_in_time_though_listener_and_ring_were_killed() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pods_outlive_a_restart_and_a_crash_of_postgres_and_no_acknowledged_message_is_lost() {
     let folder = program::folder();
-    let programs = Settings { data_dir: folder.path().to_owned(), programs: None, search_path: path() };
+    let programs = programs_in(folder.path());
     let cluster = PrivateCluster::start(&programs).await.unwrap();
     let mut house = House::empty().await;
     house.options = cluster.connect_options();
@@ -173,9 +174,4 @@ async fn read_all(house: &House, reader: &Agent, cursor: &Value) -> Vec<Value> {
         ids.extend(messages.iter().map(|message| message["id"].clone()));
         cursor = page["next_since"].clone();
     }
-}
-
-#[expect(clippy::disallowed_methods, reason = "the cluster under test is searched where this process would")]
-fn path() -> Option<std::ffi::OsString> {
-    std::env::var_os("PATH")
 }

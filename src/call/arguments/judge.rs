@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 
 use serde_json::{Map, Value};
-use time::{OffsetDateTime, format_description::well_known::Rfc3339};
+use time::format_description::well_known::Rfc3339;
+use time::{OffsetDateTime, UtcOffset};
 use uuid::Uuid;
 
 use super::{
@@ -116,7 +117,7 @@ impl TextShape {
         };
         match self.format {
             Some(Format::Uuid) => return uuid(&text),
-            Some(Format::DateTime) if OffsetDateTime::parse(&text, &Rfc3339).is_err() => {
+            Some(Format::DateTime) if !is_instant(&text) => {
                 return Err(
                     "must be a time with its offset, such as 2030-01-31T12:00:00Z (RFC 3339)".to_owned()
                 );
@@ -131,6 +132,13 @@ impl TextShape {
             _ => Ok(text),
         }
     }
+}
+
+/// RFC 3339, and still a time of its four-digit years when told in UTC, as it is stored and shown.
+fn is_instant(text: &str) -> bool {
+    let parsed = OffsetDateTime::parse(text, &Rfc3339).ok();
+    let in_utc = parsed.and_then(|instant| instant.checked_to_offset(UtcOffset::UTC));
+    in_utc.is_some_and(|instant| (0..=9999).contains(&instant.year()))
 }
 
 impl Length {

@@ -11,30 +11,30 @@ use http::header::{CONTENT_ENCODING, HOST, HeaderMap, ORIGIN, TRANSFER_ENCODING}
 use http::{HeaderName, StatusCode, Version};
 
 use super::Sites;
+use crate::call::Error;
 use crate::doors::accept::AmbiguousLength;
 use crate::doors::refusal::{Refusal, at_mcp};
 
-pub(super) async fn guard(State(sites): State<Arc<Sites>>, request: Request, next: Next) -> Response {
+/// Without sites, hosts and origins are not judged.
+pub(super) async fn guard(State(sites): State<Option<Arc<Sites>>>, request: Request, next: Next) -> Response {
     let at_mcp = at_mcp(request.uri().path());
-    if let Err(refusal) = check(&sites, &request) {
+    if let Err(refusal) = check(sites.as_deref(), &request) {
         tracing::debug!(code = refusal.code, "refused at the front");
         return refusal.answer(at_mcp, None);
     }
     // The panic's text stays out of the answer; the panic hook has told standard error.
     AssertUnwindSafe(next.run(request)).catch_unwind().await.unwrap_or_else(|_| {
         tracing::error!("a handler panicked");
-        let message = "Something went wrong here. Try again later.";
-        let mut refusal = Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", message);
-        refusal.retryable = true;
-        refusal.answer(at_mcp, None)
+        let died = Error::internal("a handler panicked");
+        Refusal::from(&died).answer(at_mcp, None)
     })
 }
 
-fn check(sites: &Sites, request: &Request) -> Result<(), Refusal> {
+fn check(sites: Option<&Sites>, request: &Request) -> Result<(), Refusal> {
     // Orchestrators call the probes by address, some with HTTP/1.0 and no Host.
     let probe = matches!(request.uri().path(), "/livez" | "/readyz");
     framing(request, probe)?;
-    if !probe {
+    if let (Some(sites), false) = (sites, probe) {
         host(sites, request)?;
         origin(sites, request)?;
     }

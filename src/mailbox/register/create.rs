@@ -38,6 +38,8 @@ pub struct Created {
     pub owner_id: Uuid,
     /// The owner's key, when the owner is new.
     pub owner_key: Option<Secret>,
+    /// Notices in its mailbox.
+    pub notices: usize,
 }
 
 /// Makes an agent, in the caller's transaction.
@@ -56,8 +58,8 @@ pub async fn create_agent(db: &mut PgConnection, caps: Caps, new: NewAgent) -> R
     let agent_id = Uuid::now_v7();
     store_agent(db, new.org_id, owner_id, agent_id, &name, &new.profile).await?;
     let (_, api_key) = mint_agent_key(db, new.org_id, owner_id, agent_id).await?;
-    welcome(db, caps, new.org_id, agent_id).await?;
-    Ok(Created { agent_id, name, api_key, owner_id, owner_key })
+    let notices = welcome(db, caps, new.org_id, agent_id).await?;
+    Ok(Created { agent_id, name, api_key, owner_id, owner_key, notices })
 }
 
 async fn create_owner(
@@ -128,7 +130,7 @@ const WELCOME: &str = "Welcome. This is your mailbox. Read it with mailbox_check
 lease mail to work on with mailbox_claim, and mark it done with mailbox_ack; reply_text of mailbox_ack answers the sender. \
 Send mail with mailbox_send.";
 
-async fn welcome(db: &mut PgConnection, caps: Caps, org_id: Uuid, agent_id: Uuid) -> Result<()> {
+async fn welcome(db: &mut PgConnection, caps: Caps, org_id: Uuid, agent_id: Uuid) -> Result<usize> {
     let notice = Letter {
         to: agent_id,
         message_id: Uuid::now_v7(),
@@ -145,7 +147,7 @@ async fn welcome(db: &mut PgConnection, caps: Caps, org_id: Uuid, agent_id: Uuid
     };
     let posting = Posting { org_id, letters: vec![notice], acks: None, only_with_ack: false, key: None };
     match inbox::post(db, caps, &[posting]).await?.pop() {
-        Some(Verdict::Posted(_)) => Ok(()),
+        Some(Verdict::Posted(posted)) => Ok(posted.delivered.len()),
         _ => Err(Error::internal("a new mailbox took no notice")),
     }
 }

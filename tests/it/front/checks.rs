@@ -121,6 +121,7 @@ async fn a_panic_is_a_500_that_tells_nothing_and_the_connection_goes_on() {
     client.send(&get_request("/panic", "")).await;
     let answer = client.answer().await;
     assert_eq!((answer.status, answer.code().as_str()), (500, "internal_error"));
+    assert!(answer.body.contains(r#""retryable":true"#), "{}", answer.body);
     assert!(!answer.body.contains("secret"));
     client.send(&get_request("/hello/a", "")).await;
     assert_eq!(client.answer().await.body, "hello");

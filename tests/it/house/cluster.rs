@@ -1,6 +1,6 @@
 //! One private cluster for all tests of this process, and a fresh database for each of them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::mpsc;
 
@@ -30,7 +30,7 @@ fn shared() -> &'static (PgConnectOptions, String) {
         std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
-                let mut cluster = start().await;
+                let mut cluster = PrivateCluster::start(&programs_in(&folder())).await.unwrap();
                 ready.send(cluster.connect_options()).unwrap();
                 panic!("{}", cluster.died().await);
             });
@@ -47,19 +47,14 @@ fn shared() -> &'static (PgConnectOptions, String) {
     })
 }
 
+/// A private cluster's settings: with the server programs that a pod started here would use.
 #[expect(
     clippy::disallowed_methods,
-    reason = "the tests' own cluster is not a pod: no Config says where its programs are"
+    reason = "the tests' own clusters are no pods': no Config says where their programs are"
 )]
-async fn start() -> PrivateCluster {
-    let search_path = std::env::var_os("PATH");
-    PrivateCluster::start(&Settings {
-        data_dir: folder(),
-        programs: std::env::var_os("WAYPOST_PG_BIN").map(PathBuf::from),
-        search_path,
-    })
-    .await
-    .unwrap()
+pub fn programs_in(data_dir: &Path) -> Settings {
+    let programs = std::env::var_os("WAYPOST_PG_BIN").map(PathBuf::from);
+    Settings { data_dir: data_dir.to_owned(), programs, search_path: std::env::var_os("PATH") }
 }
 
 /// One folder per checkout, used again by the next run: made once, never two at once.

@@ -192,3 +192,17 @@ async fn an_ack_body_is_kept_as_it_came() {
         .unwrap();
     assert_eq!(kept, [body]);
 }
+
+#[tokio::test]
+async fn a_used_ack_id_is_a_conflict_even_where_the_call_would_be_refused_by_itself() {
+    let house = House::open().await;
+    let (ada, bob) = (house.register().await, settled(&house).await);
+    let id = send(&house, &ada, &bob, "mail").await;
+    let first = json!({ "message_ids": [id], "ack_id": "once" });
+    house.ok(&bob, "mailbox_ack", first.clone()).await;
+    let unknown = json!({ "message_ids": [nobody()], "ack_id": "once" });
+    house.refused(&bob, "mailbox_ack", unknown, "idempotency_conflict").await;
+    let unused = json!({ "message_ids": [nobody()], "ack_id": "never" });
+    house.refused(&bob, "mailbox_ack", unused, "not_found").await;
+    assert_eq!(house.ok(&bob, "mailbox_ack", first).await["replayed"], true);
+}

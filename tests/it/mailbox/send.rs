@@ -95,6 +95,8 @@ async fn bodies_count_scalar_values_and_parts_count_bytes() {
         (json!({ "parts": [1] }), Some((422, "validation_error"))),
         (json!({ "message_type": "system" }), Some((422, "validation_error"))),
         (json!({ "ack_deadline": "2030-01-02T03:04:05" }), Some((422, "validation_error"))),
+        (json!({ "ack_deadline": "9999-12-31T23:59:59-23:59" }), Some((422, "validation_error"))),
+        (json!({ "ack_deadline": "0000-01-01T00:00:00+23:59" }), Some((422, "validation_error"))),
         (json!({ "thread_id": "" }), Some((422, "validation_error"))),
         (json!({ "in_reply_to": "x" }), Some((422, "validation_error"))),
         (json!({ "client_message_id": " " }), Some((422, "validation_error"))),

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde_json::{Map, Value, json};
 use sqlx::{AssertSqlSafe, PgPool};
 use waypost::call::{Access, Entry, Registry};
-use waypost::config::{OrgChore, Registration};
-use waypost::operator::{self, Chore};
+use waypost::config::{Chore, OrgChore, Registration};
+use waypost::operator;
 
 use super::doors::{self, Sent, Way};
 use super::reply::{self, Reply};

@@ -1,0 +1,42 @@
+//! Turns at the database: one for each connection of the pod's pool.
+
+use std::sync::Arc;
+
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+use tokio_util::task::TaskTracker;
+use tracing::Instrument;
+
+use super::{Error, Result};
+use crate::postgres::pool::ACQUIRE;
+
+/// Who works on the pod's connections. Cheap to clone.
+#[derive(Clone)]
+pub struct Turns {
+    free: Arc<Semaphore>,
+    /// The work under way: a client that hangs up ends its wait, never a statement half way.
+    pub tasks: TaskTracker,
+}
+
+impl Turns {
+    /// For a pool of so many connections.
+    pub fn new(connections: u32) -> Turns {
+        Turns { free: Arc::new(Semaphore::new(connections as usize)), tasks: TaskTracker::new() }
+    }
+
+    /// Waits for a turn, then does the work in a task of its own. Everybody queues here, not at the
+    /// pool, and a client that hangs up leaves the queue.
+    ///
+    /// # Errors
+    /// `temporarily_unavailable` when no turn came in time; `internal_error` when the work panicked.
+    pub async fn take<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> Result<T> {
+        let turn = timeout(ACQUIRE, self.free.clone().acquire_owned()).await;
+        let turn = turn.map_err(|_| sqlx::Error::PoolTimedOut)?.map_err(Error::internal)?;
+        let working = async move {
+            let done = work.await;
+            drop(turn);
+            done
+        };
+        self.tasks.spawn(working.in_current_span()).await.map_err(Error::internal)
+    }
+}
