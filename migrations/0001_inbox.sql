@@ -2,11 +2,11 @@
 -- messages and inbox entries, claims, idempotency keys.
 -- Every primary key starts with org_id (but the look-up of a credential by its hash,
 -- which finds the organization, and the count of registrations per network).
--- Other indexes, unique ones too, begin with the column that selects: one that began with org_id, too,
--- would be taken for the key while nothing is known of the table, foreign key checks
--- included, and plans are kept. inbox_entry_unacked begins with org_id on purpose: it is
--- the key, of the unacked rows only, and no look-up of a row by its key can take it for
--- that, since none of them asks for unacked rows.
+-- Other indexes, unique ones too, begin with the column that selects: one that began
+-- with org_id as well would be taken for the key while nothing is known of the table,
+-- foreign key checks included, and plans are kept. inbox_entry_unacked begins with org_id
+-- on purpose: it is the key, of the unacked rows only, for what reads a whole mailbox. A
+-- look-up of a row by its key does not ask for unacked rows beside it, so it is not taken.
 
 create table organization (
     org_id uuid primary key,

@@ -171,7 +171,9 @@ async fn live_batch(db: &mut PgConnection, mailbox: Mailbox, run_id: Uuid) -> Re
         message_columns!(),
         " from (select r.*, unnest(r.seqs) as seq from claim_run r
                 where r.org_id = $1 and r.agent_id = $2 and r.run_id = $3 and r.lease_until > clock_timestamp()) r
-          join inbox_entry e on e.org_id = r.org_id and e.agent_id = r.agent_id and e.seq = r.seq
+          cross join lateral (
+            select * from inbox_entry e
+            where e.org_id = r.org_id and e.agent_id = r.agent_id and e.seq = r.seq offset 0) e
           cross join lateral (
             select * from message m where m.org_id = e.org_id and m.message_id = e.message_id offset 0) m
           where e.acked_at is null and e.lease_run = r.run_id and e.lease_until = r.lease_until

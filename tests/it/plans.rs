@@ -38,7 +38,7 @@ async fn a_plan_made_while_a_table_is_small_still_goes_by_the_key() {
 }
 
 /// Look-ups of one row as Postgres and the pod ask them, and the index that finds it.
-const ROWS: [(&str, &str); 7] = [
+const ROWS: [(&str, &str); 8] = [
     (
         "select 1 from only message x where x.org_id = $1 and x.message_id = $2 for key share of x",
         "message_pkey",
@@ -61,6 +61,14 @@ const ROWS: [(&str, &str); 7] = [
         "update inbox_entry e set lease_until = now()
          from (select $1 as org_id, $2 as agent_id, unnest('{1,2}'::bigint[]) as seq) named
          where e.org_id = named.org_id and e.agent_id = named.agent_id and e.seq = named.seq",
+        "inbox_entry_pkey",
+    ),
+    (
+        "select e.seq from (select r.*, unnest(r.seqs) as seq from claim_run r
+                where r.org_id = $1 and r.agent_id = $2 and r.run_id = $2) r cross join lateral (
+            select * from inbox_entry e
+            where e.org_id = r.org_id and e.agent_id = r.agent_id and e.seq = r.seq offset 0) e
+         where e.acked_at is null and e.lease_run = r.run_id and e.lease_until = r.lease_until",
         "inbox_entry_pkey",
     ),
     (
