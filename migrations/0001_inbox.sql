@@ -1,12 +1,12 @@
 -- The house: organizations, owners, agents and their credentials, mailboxes,
 -- messages and inbox entries, claims, idempotency keys.
--- Every key starts with org_id (but the look-up of a credential by its hash,
+-- Every primary key starts with org_id (but the look-up of a credential by its hash,
 -- which finds the organization, and the count of registrations per network).
--- Other indexes begin with the column that selects: one that began with org_id, too,
--- would be taken for the key while nothing is known of the table, foreign key checks
--- included, and plans are kept. inbox_entry_unacked begins with org_id on purpose: it is
--- the key, of the unacked rows only, and no look-up of a row by its key can take it for
--- that, since none of them asks for unacked rows.
+-- Other indexes, unique ones too, begin with the column that selects: one that began
+-- with org_id as well would be taken for the key while nothing is known of the table,
+-- foreign key checks included, and plans are kept. inbox_entry_unacked begins with org_id
+-- on purpose: it is the key, of the unacked rows only, for what reads a whole mailbox. A
+-- look-up of a row by its key does not ask for unacked rows beside it, so it is not taken.
 
 create table organization (
     org_id uuid primary key,
@@ -123,7 +123,7 @@ create table inbox_entry (
     acked_at timestamptz,
     ack_body json,
     primary key (org_id, agent_id, seq),
-    unique (org_id, agent_id, message_id),
+    unique (message_id, agent_id, org_id),
     foreign key (org_id, agent_id) references mailbox on delete cascade,
     foreign key (org_id, message_id) references message
 ) with (fillfactor = 60, autovacuum_vacuum_scale_factor = 0.02);

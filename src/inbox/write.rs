@@ -160,6 +160,9 @@ pub(super) async fn settle(
     Ok(())
 }
 
+/// The entries are those that `find_entries` locked and found unacked: asking for that again would
+/// offer a young plan an index of all unacked entries in place of the key.
+///
 /// A run counts what it holds by its last lease: an entry whose lease ran out before
 /// is not on that count any more. One that holds nothing more goes: every summary reads
 /// the rows of its mailbox's runs.
@@ -167,7 +170,7 @@ const SETTLE: &str = "-- inbox.settle
     with done as (
         update inbox_entry e set acked_at = $5, ack_body = a.ack_body::json
         from unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[]) as a(org_id, agent_id, message_id, ack_body)
-        where e.org_id = a.org_id and e.agent_id = a.agent_id and e.message_id = a.message_id and e.acked_at is null
+        where e.org_id = a.org_id and e.agent_id = a.agent_id and e.message_id = a.message_id
         returning e.org_id, e.agent_id, e.counted, e.ack_requested, e.lease_run, e.lease_until
     ), freed as (
         select org_id, agent_id, lease_run, lease_until, count(*)::int as held

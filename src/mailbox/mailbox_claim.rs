@@ -125,8 +125,9 @@ impl MailboxClaim {
              with lease as (
                 select date_trunc('milliseconds', clock_timestamp()) + make_interval(secs => $5) as until
              ), leased as (
-                update inbox_entry e set lease_run = $3, lease_until = lease.until from lease
-                where e.org_id = $1 and e.agent_id = $2 and e.seq = any($4)
+                update inbox_entry e set lease_run = $3, lease_until = lease.until
+                from lease, (select $1 as org_id, $2 as agent_id, unnest($4) as seq) named
+                where e.org_id = named.org_id and e.agent_id = named.agent_id and e.seq = named.seq
              ), run as (
                 insert into claim_run (org_id, agent_id, run_id, lease_until, seqs, held)
                 select $1, $2, $3, lease.until, $4, cardinality($4) from lease
@@ -163,16 +164,19 @@ fn show_leased(messages: &mut [Message], until: OffsetDateTime) {
     }
 }
 
-/// What the run holds under a live lease and has not acked.
+/// What the run holds under a live lease and has not acked: row by row, by key.
 async fn live_batch(db: &mut PgConnection, mailbox: Mailbox, run_id: Uuid) -> Result<Vec<Message>> {
     let rows = sqlx::query(concat!(
         "-- mailbox.live_batch\n select ",
         message_columns!(),
-        " from claim_run r
-          join inbox_entry e on e.org_id = r.org_id and e.agent_id = r.agent_id and e.seq = any(r.seqs)
-          join message m on m.org_id = e.org_id and m.message_id = e.message_id
-          where r.org_id = $1 and r.agent_id = $2 and r.run_id = $3 and r.lease_until > clock_timestamp()
-            and e.acked_at is null and e.lease_run = r.run_id and e.lease_until = r.lease_until
+        " from (select r.*, unnest(r.seqs) as seq from claim_run r
+                where r.org_id = $1 and r.agent_id = $2 and r.run_id = $3 and r.lease_until > clock_timestamp()) r
+          cross join lateral (
+            select * from inbox_entry e
+            where e.org_id = r.org_id and e.agent_id = r.agent_id and e.seq = r.seq offset 0) e
+          cross join lateral (
+            select * from message m where m.org_id = e.org_id and m.message_id = e.message_id offset 0) m
+          where e.acked_at is null and e.lease_run = r.run_id and e.lease_until = r.lease_until
           order by e.seq"
     ))
     .bind(mailbox.0)
@@ -184,6 +188,8 @@ async fn live_batch(db: &mut PgConnection, mailbox: Mailbox, run_id: Uuid) -> Re
 }
 
 /// The oldest messages nobody holds, locked. What another claim or ack has at hand is skipped.
+/// Each message is found by its own key: `offset 0` keeps a plan made while the tables are young
+/// from walking all messages instead.
 async fn free(
     db: &mut PgConnection,
     mailbox: Mailbox,
@@ -193,7 +199,8 @@ async fn free(
     let rows = sqlx::query(concat!(
         "-- mailbox.free\n select ",
         message_columns!(),
-        " from inbox_entry e join message m using (org_id, message_id)
+        " from inbox_entry e cross join lateral (
+            select * from message m where m.org_id = e.org_id and m.message_id = e.message_id offset 0) m
           where e.org_id = $1 and e.agent_id = $2 and e.acked_at is null
             and (e.lease_until is null or e.lease_until <= clock_timestamp())
             and ($4::uuid[] is null or e.message_id = any($4))

@@ -98,7 +98,7 @@ async fn sessions(house: &House) -> i64 {
 }
 
 /// Look-ups of one row as Postgres and the pod ask them, and the index that finds it.
-const ROWS: [(&str, &str); 4] = [
+const ROWS: [(&str, &str); 8] = [
     (
         "select 1 from only message x where x.org_id = $1 and x.message_id = $2 for key share of x",
         "message_pkey",
@@ -109,7 +109,33 @@ const ROWS: [(&str, &str); 4] = [
         "select e.seq from inbox_entry e
          where (e.org_id, e.agent_id, e.message_id) in (select * from unnest(array[$1], array[$1], array[$2]))
          order by e.org_id, e.agent_id, e.seq for update",
-        "inbox_entry_org_id_agent_id_message_id_key",
+        "inbox_entry_message_id_agent_id_org_id_key",
+    ),
+    (
+        "update inbox_entry e set acked_at = now()
+         from unnest(array[$1], array[$1], array[$2]) as a(org_id, agent_id, message_id)
+         where e.org_id = a.org_id and e.agent_id = a.agent_id and e.message_id = a.message_id",
+        "inbox_entry_message_id_agent_id_org_id_key",
+    ),
+    (
+        "update inbox_entry e set lease_until = now()
+         from (select $1 as org_id, $2 as agent_id, unnest('{1,2}'::bigint[]) as seq) named
+         where e.org_id = named.org_id and e.agent_id = named.agent_id and e.seq = named.seq",
+        "inbox_entry_pkey",
+    ),
+    (
+        "select e.seq from (select r.*, unnest(r.seqs) as seq from claim_run r
+                where r.org_id = $1 and r.agent_id = $2 and r.run_id = $2) r cross join lateral (
+            select * from inbox_entry e
+            where e.org_id = r.org_id and e.agent_id = r.agent_id and e.seq = r.seq offset 0) e
+         where e.acked_at is null and e.lease_run = r.run_id and e.lease_until = r.lease_until",
+        "inbox_entry_pkey",
+    ),
+    (
+        "select m.body from inbox_entry e cross join lateral (
+            select * from message m where m.org_id = e.org_id and m.message_id = e.message_id offset 0) m
+         where e.org_id = $1 and e.agent_id = $2 and e.acked_at is null order by e.seq limit 10 for update of e skip locked",
+        "message_pkey",
     ),
 ];
 
