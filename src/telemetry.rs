@@ -71,9 +71,13 @@ pub fn install(filter: &str) -> Metrics {
         .clone()
 }
 
+/// The driver tells of Postgres' notices and of connections that a stop ends: no news to an operator, unless
+/// the filter asks for it.
+const QUIET: &str = "sqlx::postgres::notice=warn,sqlx::pool=error";
+
 fn install_logs(filter: &str) {
     let lines = tracing_subscriber::fmt()
-        .with_env_filter(EnvFilter::new(filter))
+        .with_env_filter(EnvFilter::new(format!("{QUIET},{filter}")))
         .with_writer(std::io::stderr)
         .with_target(true);
     // The host of an in-process pod may have its own subscriber already; then that one is used.

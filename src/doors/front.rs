@@ -1,5 +1,5 @@
 //! What every request passes before a door sees it, from the outside in: it gets an id, a span, a log line
-//! and a count ([`record`]); CORS, so that refusals reach browsers too; then the checks ([`guard`]).
+//! and a count (`record`); CORS, so that refusals reach browsers too; then the checks (`guard`).
 
 mod body;
 mod guard;

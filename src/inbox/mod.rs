@@ -1,7 +1,7 @@
 //! The message store that all toolsets share: what is posted, entries, leases, acks.
 //!
 //! A `message` is canonical and never changes; an `inbox_entry` is its place in one
-//! recipient's mailbox. [`post`] is the one way in, for letters and acks alike.
+//! recipient's mailbox. [`post()`] is the one way in, for letters and acks alike.
 
 mod look;
 mod post;
