@@ -73,7 +73,7 @@ pub fn install(filter: &str) -> Metrics {
 
 /// The driver tells of Postgres' notices and of connections that a stop ends: no news to an operator, unless
 /// the filter asks for it.
-const QUIET: &str = "sqlx::postgres::notice=warn,sqlx::pool=error";
+const QUIET: &str = "sqlx::postgres::notice=warn,sqlx_core::pool=error";
 
 fn install_logs(filter: &str) {
     let lines = tracing_subscriber::fmt()

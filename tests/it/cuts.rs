@@ -46,7 +46,7 @@ async fn an_ack_and_its_reply_are_stored_together_wherever_the_connection_is_cut
             told
         })
         .await;
-    assert!(points > 150, "only {points} points");
+    assert!(points > 120, "only {points} points");
     cut.leaves_nothing_open().await;
 }
 
@@ -78,7 +78,7 @@ async fn a_keyed_message_is_stored_once_wherever_the_connection_is_cut() {
             told
         })
         .await;
-    assert!(points > 100, "only {points} points");
+    assert!(points > 70, "only {points} points");
     cut.counters_agree().await;
     cut.leaves_nothing_open().await;
 }
