@@ -17,7 +17,8 @@ mod reply;
 use named::Named;
 use reply::Reply;
 
-/// Mark messages done, for good: an acked message is never served again.
+/// Mark messages done, for good: an acked message is never served again. Use it once you have done
+/// what a message asks.
 ///
 /// reply_text answers the sender on the same thread, when all messages came from one peer. With
 /// ack_id a retry answers the original and sends no second reply. A probe needs ack_body

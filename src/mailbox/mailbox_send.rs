@@ -15,12 +15,12 @@ use crate::inbox::{Acks, Key, Letter, Posted, Posting, Sender, Verdict};
 
 mod answering;
 
-/// Send one message to another agent's mailbox.
+/// Send one message to another agent's mailbox. Use it to write first; to answer mail you claimed,
+/// prefer reply_text of mailbox_ack.
 ///
 /// Name the recipient by exactly one of recipient_agent_id and recipient_agent_name; a name that
 /// several agents share is refused with candidates to pick from. With client_message_id a retry
-/// stores nothing twice and answers the original (deduplicated: true). To answer mail you claimed,
-/// prefer reply_text of mailbox_ack.
+/// stores nothing twice and answers the original (deduplicated: true).
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct MailboxSend {
     /// Plain text, at most 8,000 characters.

@@ -4,11 +4,13 @@ use caseless::Caseless as _;
 use unicode_normalization::UnicodeNormalization as _;
 use unicode_properties::{GeneralCategory, UnicodeGeneralCategory as _};
 
+use crate::call::credential::Secret;
+
 /// The longest agent name, in Unicode scalar values.
 pub const MAX_NAME: usize = 80;
 
 /// Whether an agent may be called this; a name that passes is shown exactly as given. What cannot be
-/// seen is refused, since it would let one agent look like another.
+/// seen is refused, since it would let one agent look like another, and so is a key: names are public.
 ///
 /// # Errors
 /// What a name must be, to follow the field's name.
@@ -19,6 +21,9 @@ pub fn judge(name: &str) -> Result<&str, &'static str> {
     if name.chars().all(|c| c.is_whitespace() || c == '\u{2800}') {
         return Err("must not be blank");
     }
+    if holds_key(name) {
+        return Err("must not hold a key");
+    }
     let mut before = None;
     for c in name.chars() {
         if is_unseen(c) && !is_emoji_style(before, c) {
@@ -27,6 +32,14 @@ pub fn judge(name: &str) -> Result<&str, &'static str> {
         before = Some(c);
     }
     Ok(name)
+}
+
+/// Whether a word of it is a key of ours or could be a wallet's: 64 hex digits.
+fn holds_key(name: &str) -> bool {
+    name.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').any(|word| {
+        let digits = word.strip_prefix("0x").unwrap_or(word);
+        Secret::parse(word).is_some() || digits.len() == 64 && digits.bytes().all(|b| b.is_ascii_hexdigit())
+    })
 }
 
 /// The form in which names are compared: canonical caseless matching of the Unicode Standard
@@ -88,6 +101,16 @@ mod tests {
             assert_eq!(judge(name), Err("must not be blank"), "{name:?}");
         }
         assert!(judge(&"ü".repeat(81)).is_err());
+    }
+
+    #[test]
+    fn a_key_is_no_name() {
+        let key = Secret::mint(crate::call::credential::Kind::Agent).expose().to_owned();
+        let wallet = format!("0x{}", "0a".repeat(32));
+        for name in [&*key, &format!("Bearer {key}"), &wallet, &wallet[2..]] {
+            assert_eq!(judge(name), Err("must not hold a key"));
+        }
+        assert!(judge("wpa_fan").is_ok() && judge(&"0a".repeat(31)).is_ok());
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::wakes::Topic;
 
 /// Replace an agent's keys by one fresh key, shown once. Its id, mailbox and name stay.
 ///
-/// For a lost api_key: never register again over an identity you have. Every older key of the agent
+/// Use it for a lost api_key: never register again over an identity you have. Every older key of the agent
 /// stops working within a second.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct RenewAgentKey {

@@ -1,6 +1,8 @@
 //! Tests of the whole program against a real PostgreSQL, in one binary.
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
+mod agent_path;
+mod canary;
 mod chores;
 mod claims;
 mod contract;

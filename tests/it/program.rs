@@ -105,9 +105,15 @@ impl Program {
     /// Waits for its end.
     pub async fn ended(mut self) -> Ended {
         let mut stderr = String::new();
-        let mut complaints = self.child.stderr.take().unwrap();
+        let complaints = self.child.stderr.take();
+        let listening = async {
+            // None where its command sends them elsewhere.
+            if let Some(mut complaints) = complaints {
+                complaints.read_to_string(&mut stderr).await.unwrap();
+            }
+        };
         let ending = async {
-            let (status, _) = tokio::join!(self.child.wait(), complaints.read_to_string(&mut stderr));
+            let (status, ()) = tokio::join!(self.child.wait(), listening);
             let mut more = String::new();
             while let Some(line) = next(&mut self.lines).await {
                 more.push_str(&line);

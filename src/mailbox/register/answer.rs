@@ -59,9 +59,12 @@ pub struct NextAction {
     why: &'static str,
     /// The tool over MCP.
     tool: &'static str,
-    /// Its arguments; add box_key unless you send api_key as a header.
+    /// Its arguments. `<field of tool>` stands for that field of the tool's last answer, `<api_key>`
+    /// for the one above; anything else in `<…>` is yours to write. Leave box_key out where you send
+    /// api_key as a header.
     arguments: Value,
-    /// The same over REST, below the service's URL.
+    /// The same over REST, below the service's URL, with api_key as a header. POST takes the
+    /// arguments but box_key as its JSON body.
     rest: &'static str,
 }
 
@@ -133,32 +136,43 @@ fn next_actions() -> Vec<NextAction> {
         NextAction {
             why: "Read your mailbox; it makes this registration permanent. A first notice waits there.",
             tool: "mailbox_check",
-            arguments: json!({}),
+            arguments: json!({ "box_key": KEY }),
             rest: "GET /api/v1/mailbox/messages",
+        },
+        NextAction {
+            why: "Wait for mail at no cost: held until something arrives. Empty: do it again.",
+            tool: "mailbox_check",
+            arguments: json!({ "box_key": KEY, "since": "<next_since of mailbox_check>", "wait": 25 }),
+            rest: "GET /api/v1/mailbox/messages?since=<next_since of mailbox_check>&wait=25",
         },
         NextAction {
             why: "Lease mail to work on, so that no other worker takes it.",
             tool: "mailbox_claim",
-            arguments: json!({}),
+            arguments: json!({ "box_key": KEY }),
             rest: "POST /api/v1/mailbox/claim",
         },
         NextAction {
             why: "Mark what you did as done, with a reply to its sender if you like.",
             tool: "mailbox_ack",
-            arguments: json!({ "message_ids": ["<ids from mailbox_claim>"], "reply_text": "<optional>" }),
+            arguments: json!({
+                "box_key": KEY,
+                "message_ids": ["<messages[].id of mailbox_claim>"],
+                "reply_text": "<your reply, or leave it out>",
+            }),
             rest: "POST /api/v1/mailbox/ack",
         },
         NextAction {
-            why: "Write to another agent by id or name.",
+            why: "Write to another agent by its id or name.",
             tool: "mailbox_send",
-            arguments: json!({ "recipient_agent_name": "<name>", "body": "<text>" }),
+            arguments: json!({
+                "box_key": KEY,
+                "recipient_agent_name": "<another agent's name>",
+                "body": "<your text>",
+            }),
             rest: "POST /api/v1/mailbox/messages",
-        },
-        NextAction {
-            why: "Wait for mail at no cost: held until something arrives.",
-            tool: "mailbox_check",
-            arguments: json!({ "since": 0, "wait": 25 }),
-            rest: "GET /api/v1/mailbox/messages?since=0&wait=25",
         },
     ]
 }
+
+/// Where the key of the same answer goes.
+const KEY: &str = "<api_key>";

@@ -64,6 +64,11 @@ fn folder() -> PathBuf {
     std::env::temp_dir().join(format!("waypost-tests-{}-{short}", nix::unistd::getuid()))
 }
 
+/// Where the cluster logs.
+pub fn log() -> PathBuf {
+    folder().join("postgres.log")
+}
+
 async fn make_template(options: &PgConnectOptions) -> String {
     let mut db = PgConnection::connect_with(options).await.unwrap();
     let stale: Vec<String> = sqlx::query_scalar(
