@@ -14,8 +14,8 @@ use crate::call::{Access, Call, Caller, Effect, Hints, Reach, Result, Route, Spe
 /// Read your mailbox: every message after a cursor, oldest first, with counts and the next cursor.
 ///
 /// Use it to look at mail and to wait for it. Reading consumes nothing: to work on messages lease
-/// them with mailbox_claim, then mailbox_ack. With wait the call is held until mail arrives, at no cost: an empty answer means call again
-/// with since = next_since and wait, never sleep and guess.
+/// them with mailbox_claim, then mailbox_ack. With wait the call is held until mail arrives, at no
+/// cost: an empty answer means call again with since = next_since and wait, never sleep and guess.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct MailboxCheck {
     /// Seconds to wait for mail, 0-25; more is clamped to 25.

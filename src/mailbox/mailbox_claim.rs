@@ -15,8 +15,8 @@ use crate::call::{Access, Call, Effect, Hints, Reach, Result, Route, Spec, Tool,
 /// Lease pending messages, oldest first, so that no other worker takes them while you work.
 ///
 /// Use it before you work on mail, then mailbox_ack what is done and claim again for the rest. The
-/// same run_id gets the same batch while its lease lives, so a retry is safe; other runs skip it; an expired lease is free
-/// again. Without run_id one is made and returned.
+/// same run_id gets the same batch while its lease lives, so a retry is safe; other runs skip it; an
+/// expired lease is free again. Without run_id one is made and returned.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct MailboxClaim {
     /// Most messages to lease.

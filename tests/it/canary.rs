@@ -3,22 +3,22 @@
 
 mod forms;
 mod mischief;
+mod watch;
 
 use std::fs::File;
 use std::process::Stdio;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use reqwest::{Method, RequestBuilder};
+use reqwest::Method;
 use serde_json::{Value, json};
 use sqlx::{AssertSqlSafe, Row as _};
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::house::{Agent, House, cluster, last_poll, polled_since};
 use crate::program::{self, Program};
-
-/// Fields of an answer that show a secret on purpose.
-const SHOWN: [&str; 3] = ["api_key", "owner_key", "wallet_private_key"];
+use watch::Watch;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_key_in_any_form_leaves_the_pod_but_in_the_answer_that_shows_it() {
@@ -69,78 +69,7 @@ async fn tables(house: &House) -> Vec<(String, String)> {
     tables
 }
 
-/// A pod, the secrets it has shown, and all else that was heard of it.
-struct Watch {
-    pod: Option<Program>,
-    url: String,
-    http: reqwest::Client,
-    secrets: Vec<(&'static str, String)>,
-    heard: Vec<(String, String)>,
-}
-
 impl Watch {
-    fn over(pod: Program) -> Watch {
-        let url = pod.url.clone();
-        Watch { pod: Some(pod), url, http: reqwest::Client::new(), secrets: Vec::new(), heard: Vec::new() }
-    }
-
-    fn hear(&mut self, place: &str, text: &str) {
-        self.heard.push((place.to_owned(), text.to_lowercase()));
-    }
-
-    fn pod(&self) -> &Program {
-        self.pod.as_ref().unwrap()
-    }
-
-    /// Sends a request whose answer must show no secret, and gives it.
-    async fn ask(&mut self, what: &str, request: RequestBuilder) -> (u16, Value) {
-        let Ok(answer) = timeout(Duration::from_secs(60), request.send()).await.expect(what) else {
-            // Refused before there was an answer.
-            return (0, Value::Null);
-        };
-        let (status, headers) = (answer.status().as_u16(), format!("{:?}", answer.headers()));
-        let text = answer.text().await.unwrap_or_default();
-        let body: Value = serde_json::from_str(&text).unwrap_or(Value::String(text));
-        let mut rest = body.clone();
-        if let Some(members) = rest.as_object_mut().filter(|members| members.contains_key("jsonrpc")) {
-            // JSON-RPC gives a request's id back to whoever sent it.
-            members.remove("id");
-        }
-        self.hear(&format!("the answer to {what}"), &format!("{status} {headers} {rest}"));
-        (status, body)
-    }
-
-    /// Sends a request whose answer shows secrets: they are noted, and the rest of it is heard.
-    async fn show(&mut self, what: &str, request: RequestBuilder) -> Value {
-        let answer = request.send().await.unwrap();
-        let (status, headers) = (answer.status(), format!("{:?}", answer.headers()));
-        let said: Value = answer.json().await.unwrap();
-        assert!(status.is_success(), "{what}: {said}");
-        // Over MCP the same stands there twice.
-        let shown = match said.pointer("/result/structuredContent") {
-            Some(structured) => structured.clone(),
-            None => said,
-        };
-        let mut rest = shown.clone();
-        for name in SHOWN {
-            if let Some(Value::String(secret)) = rest.as_object_mut().unwrap().remove(name) {
-                self.secrets.push((name, secret));
-            }
-        }
-        self.hear(what, &format!("{headers} {rest}"));
-        shown
-    }
-
-    fn post(&self, path: &str, body: Value) -> RequestBuilder {
-        self.http.post(format!("{}{path}", self.url)).json(&body)
-    }
-
-    fn tool_over_mcp(&self, name: &str, arguments: Value) -> RequestBuilder {
-        let params = json!({ "name": name, "arguments": arguments });
-        self.post("/mcp", json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params }))
-            .header("Accept", "application/json, text/event-stream")
-    }
-
     /// Registers two agents, adds, renews and revokes keys, and calls with them in every place they may come in.
     async fn use_keys_rightly(&mut self, house: &House) -> (Agent, Agent) {
         let wallet = json!({ "agent_name": "Findable", "auto_provision_testnet_wallet": true });
@@ -191,11 +120,13 @@ impl Watch {
     async fn revoke_under_a_held_read(&mut self, house: &House, agent: &Agent, key: &str, path: &str) {
         let before = last_poll(house, agent).await;
         let read = format!("{}/api/v1/mailbox/messages?since=1&wait=25", self.url);
-        let held = tokio::spawn(self.http.get(read).bearer_auth(key).send());
+        let mut held = JoinSet::new();
+        held.spawn(self.http.get(read).bearer_auth(key).send());
         polled_since(house, agent, before).await;
         let revoke = self.http.request(Method::DELETE, format!("{}{path}", self.url));
         self.ask("agent_key_revoke", revoke.header("X-Owner-Key", &agent.owner_key)).await;
-        let ended = timeout(Duration::from_secs(60), held).await.unwrap().unwrap().unwrap();
+        let ended =
+            timeout(Duration::from_secs(60), held.join_next()).await.unwrap().unwrap().unwrap().unwrap();
         assert_eq!(ended.status(), 401);
         let headers = format!("{:?}", ended.headers());
         let text = ended.text().await.unwrap();
@@ -253,10 +184,12 @@ impl Watch {
         assert!(text.to_string().contains("waypost_calls_total"), "no metrics");
         let before = last_poll(house, agent).await;
         let read = format!("{}/api/v1/mailbox/messages?since=2&wait=25", self.url);
-        let held = tokio::spawn(self.http.get(read).bearer_auth(&agent.key).send());
+        let mut held = JoinSet::new();
+        held.spawn(self.http.get(read).bearer_auth(&agent.key).send());
         polled_since(house, agent, before).await;
         self.pod().signal(Signal::SIGTERM);
-        let answer = timeout(Duration::from_secs(60), held).await.unwrap().unwrap().unwrap();
+        let answer =
+            timeout(Duration::from_secs(60), held.join_next()).await.unwrap().unwrap().unwrap().unwrap();
         let headers = format!("{:?}", answer.headers());
         let text = answer.text().await.unwrap();
         self.hear("the answer of a drained read", &format!("{headers} {text}"));
@@ -264,46 +197,4 @@ impl Watch {
         assert!(ended.status.success());
         format!("{}{}", ended.more, ended.stderr)
     }
-
-    /// Looks for every secret in all that was heard, and in Postgres' log. That one names every statement's
-    /// parameters here, so it holds the hashes of keys, but never a key.
-    fn judge(&self, postgres: &str, peer: &Agent) {
-        let all = self.heard.iter().map(|(place, text)| (place.as_str(), text.as_str()));
-        let postgres = postgres.to_lowercase();
-        let stored = forms::of_hash(&peer.key)[0].clone();
-        assert!(postgres.contains(&stored), "Postgres' log is not the one of this database");
-        let credentials = all.clone().find(|(place, _)| *place == "the table credential").unwrap().1;
-        assert!(credentials.contains(&stored), "the dump is no dump");
-        for (name, secret) in &self.secrets {
-            for form in forms::of(secret) {
-                for (place, text) in all.clone().chain([("Postgres' log", postgres.as_str())]) {
-                    assert!(!text.contains(&form), "{name} left by {place}: {}", around(text, &form));
-                }
-            }
-            for form in forms::of_hash(secret) {
-                for (place, text) in all.clone().filter(|(place, _)| *place != "the table credential") {
-                    assert!(
-                        !text.contains(&form),
-                        "the hash of {name} left by {place}: {}",
-                        around(text, &form)
-                    );
-                }
-            }
-            if name.ends_with("wallet_private_key") {
-                assert!(!credentials.contains(&forms::of_hash(secret)[0]));
-            } else {
-                let hash = format!("\"key_hash\":\"\\\\x{}\"", forms::of_hash(secret)[0]);
-                assert_eq!(credentials.matches(&forms::of_hash(secret)[0]).count(), 1);
-                assert!(credentials.contains(&hash), "{credentials}");
-            }
-        }
-    }
-}
-
-/// The text around a find, for whoever must mend it.
-fn around<'a>(text: &'a str, form: &str) -> &'a str {
-    let at = text.find(form).unwrap();
-    let from = text.floor_char_boundary(at.saturating_sub(300));
-    let to = text.ceil_char_boundary((at + form.len() + 100).min(text.len()));
-    &text[from..to]
 }

@@ -106,7 +106,7 @@ fn bodies(all: &mut Requests, http: &reqwest::Client, url: &str, secret: &str) {
         all.push((format!("an argument of {tool}"), post(http, url, tool).json(&arguments)));
     }
     let odd = [
-        format!("{secret}"),
+        secret.to_owned(),
         format!("\"{secret}\""),
         format!("{{\"{secret}\":"),
         format!("{{\"a\":\"{secret}\\u0000\"}}"),
