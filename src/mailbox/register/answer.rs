@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::Scope;
@@ -60,6 +60,7 @@ pub struct NextAction {
     /// The tool over MCP.
     tool: &'static str,
     /// Its arguments; add box_key unless you send api_key as a header.
+    #[schemars(with = "Map<String, Value>")]
     arguments: Value,
     /// The same over REST, below the service's URL.
     rest: &'static str,
