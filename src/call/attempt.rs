@@ -94,10 +94,10 @@ impl From<Error> for Failed {
     }
 }
 
-/// Serialization failures and deadlocks.
+/// Serialization failures, deadlocks, and foreign keys of what was removed meanwhile.
 fn is_collision(error: &sqlx::Error) -> bool {
     let code = error.as_database_error().and_then(|refused| refused.code());
-    matches!(code.as_deref(), Some("40001" | "40P01"))
+    matches!(code.as_deref(), Some("40001" | "40P01" | "23503"))
 }
 
 /// The work of one attempt. When nothing comes of it in time, the connection is a black hole.

@@ -5,8 +5,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::arguments::Fault;
-use super::json::Refused;
+mod origins;
+mod words;
 
 /// The result of a call or of a step of one.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -28,7 +28,7 @@ pub enum Error {
         problem: String,
     },
     /// An argument that the tool does not have.
-    #[error("{}", unknown_field(.field, .suggestion))]
+    #[error("{}", words::unknown_field(.field, .suggestion))]
     UnknownField {
         /// The unknown name, cut to 64 characters; `…` when it looked like a credential.
         field: String,
@@ -80,7 +80,7 @@ pub enum Error {
     #[error("{0} was used before with other arguments. Use a new key for a new action.")]
     IdempotencyConflict(&'static str),
     /// A mailbox at its cap.
-    #[error("{}", mailbox_full(*.per_sender))]
+    #[error("{}", words::mailbox_full(*.per_sender))]
     MailboxFull {
         /// True: the cap for this sender; false: the cap of the mailbox.
         per_sender: bool,
@@ -88,7 +88,7 @@ pub enum Error {
         liveness: Box<Liveness>,
     },
     /// The proof that a probe asks for is missing or wrong.
-    #[error("{}", probe_mismatch(*.part))]
+    #[error("{}", words::probe_mismatch(*.part))]
     ProbeMismatch {
         /// What does not match.
         part: ProbePart,
@@ -107,7 +107,7 @@ pub enum Error {
     #[error("Too many held reads are open {0}. Close one, or call without wait.")]
     TooManyHolds(&'static str),
     /// The database cannot be reached, or calls kept colliding.
-    #[error("{}", unavailable(*.outcome_unknown))]
+    #[error("{}", words::unavailable(*.outcome_unknown))]
     Unavailable {
         /// True: the call may have been carried out.
         outcome_unknown: bool,
@@ -275,101 +275,5 @@ impl Liveness {
             None => Some("recipient_never_polled".into()),
             Some(minutes) => Some(format!("recipient_last_polled_{minutes}m_ago")),
         }
-    }
-}
-
-impl From<Fault> for Error {
-    fn from(fault: Fault) -> Error {
-        match fault {
-            Fault::Unknown { field, suggestion } => Error::UnknownField { field, suggestion },
-            Fault::Invalid { field, problem } => Error::Invalid { field, problem },
-        }
-    }
-}
-
-/// What strict JSON refuses in arguments.
-impl From<Refused> for Error {
-    fn from(refused: Refused) -> Error {
-        let (path, problem) = match refused {
-            Refused::Broken(fault) => return Error::Malformed(fault),
-            Refused::Duplicate { path } => (path, "is given twice"),
-            Refused::Nul { path } => (path, "must not hold a NUL character"),
-            Refused::TooDeep { path } => (path, "is nested too deeply"),
-            Refused::Reserved { path } => (path, "is a reserved name"),
-            Refused::NotAnObject => (String::new(), "must be one JSON object"),
-        };
-        let field = if path.is_empty() { "arguments".to_owned() } else { path };
-        Error::invalid(field, problem)
-    }
-}
-
-/// Connection failures mean "try again", text Postgres cannot store is the
-/// caller's fault, everything else is ours.
-impl From<sqlx::Error> for Error {
-    fn from(error: sqlx::Error) -> Error {
-        let unavailable =
-            |error: sqlx::Error| Error::Unavailable { outcome_unknown: false, source: error.into() };
-        match &error {
-            sqlx::Error::Io(_)
-            | sqlx::Error::Tls(_)
-            | sqlx::Error::Protocol(_)
-            | sqlx::Error::PoolTimedOut
-            | sqlx::Error::PoolClosed
-            | sqlx::Error::WorkerCrashed => unavailable(error),
-            sqlx::Error::Database(refused) => match refused.code().as_deref() {
-                Some("22P05" | "22021") => {
-                    Error::invalid("arguments", "text must not hold NUL or broken UTF-8")
-                }
-                Some(code) if is_passing(code) => unavailable(error),
-                _ => Error::Internal(error.into()),
-            },
-            _ => Error::Internal(error.into()),
-        }
-    }
-}
-
-/// SQLSTATEs that pass by themselves: connections, shutdown and start-up, too many
-/// sessions, cancelled waits, collisions, a read-only server after a failover.
-fn is_passing(code: &str) -> bool {
-    code.starts_with("08")
-        || code.starts_with("57P")
-        || code.starts_with("53")
-        || code.starts_with("40")
-        || matches!(code, "57014" | "55P03" | "25006" | "25P02" | "25P03")
-}
-
-fn unknown_field(field: &str, suggestion: &Option<String>) -> String {
-    match suggestion {
-        Some(suggestion) => format!("The argument {field} does not exist here. Did you mean {suggestion}?"),
-        None => format!("The argument {field} does not exist here. Leave it out, or see the input schema."),
-    }
-}
-
-fn mailbox_full(per_sender: bool) -> &'static str {
-    match per_sender {
-        true => "This recipient still has too many unacked messages from you. Wait until it acks some.",
-        false => {
-            "The recipient's mailbox is full of unacked mail. Wait until it acks some; do not hammer it."
-        }
-    }
-}
-
-fn probe_mismatch(part: ProbePart) -> &'static str {
-    match part {
-        ProbePart::Nonce => {
-            "The message in details.message_id is a probe: ack it with ack_body.nonce as the probe gives it. Nothing was acked."
-        }
-        ProbePart::BodyHash => {
-            "ack_body.body_hash must be the hex SHA-256 of the probe's nonce followed by its body. Nothing was acked."
-        }
-    }
-}
-
-fn unavailable(outcome_unknown: bool) -> &'static str {
-    match outcome_unknown {
-        true => {
-            "The connection broke while the call was being stored. Repeat it with the same key to learn the outcome."
-        }
-        false => "The service cannot do this right now. Try again after details.retry_after seconds.",
     }
 }

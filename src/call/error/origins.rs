@@ -1,0 +1,66 @@
+//! Where errors come from: arguments, JSON, the database.
+
+use super::Error;
+use crate::call::arguments::Fault;
+use crate::call::json::Refused;
+
+impl From<Fault> for Error {
+    fn from(fault: Fault) -> Error {
+        match fault {
+            Fault::Unknown { field, suggestion } => Error::UnknownField { field, suggestion },
+            Fault::Invalid { field, problem } => Error::Invalid { field, problem },
+        }
+    }
+}
+
+/// What strict JSON refuses in arguments.
+impl From<Refused> for Error {
+    fn from(refused: Refused) -> Error {
+        let (path, problem) = match refused {
+            Refused::Broken(fault) => return Error::Malformed(fault),
+            Refused::Duplicate { path } => (path, "is given twice"),
+            Refused::Nul { path } => (path, "must not hold a NUL character"),
+            Refused::TooDeep { path } => (path, "is nested too deeply"),
+            Refused::Reserved { path } => (path, "is a reserved name"),
+            Refused::NotAnObject => (String::new(), "must be one JSON object"),
+        };
+        let field = if path.is_empty() { "arguments".to_owned() } else { path };
+        Error::invalid(field, problem)
+    }
+}
+
+/// Connection failures mean "try again", text Postgres cannot store is the
+/// caller's fault, everything else is ours.
+impl From<sqlx::Error> for Error {
+    fn from(error: sqlx::Error) -> Error {
+        let unavailable =
+            |error: sqlx::Error| Error::Unavailable { outcome_unknown: false, source: error.into() };
+        match &error {
+            sqlx::Error::Io(_)
+            | sqlx::Error::Tls(_)
+            | sqlx::Error::Protocol(_)
+            | sqlx::Error::PoolTimedOut
+            | sqlx::Error::PoolClosed
+            | sqlx::Error::WorkerCrashed => unavailable(error),
+            sqlx::Error::Database(refused) => match refused.code().as_deref() {
+                Some("22P05" | "22021") => {
+                    Error::invalid("arguments", "text must not hold NUL or broken UTF-8")
+                }
+                Some(code) if is_passing(code) => unavailable(error),
+                _ => Error::Internal(error.into()),
+            },
+            _ => Error::Internal(error.into()),
+        }
+    }
+}
+
+/// SQLSTATEs that pass by themselves: connections, shutdown and start-up, too many
+/// sessions, cancelled waits, collisions, a read-only server after a failover. And a foreign key that
+/// fails: what a call refers to it has seen, so it was removed meanwhile, and the next look says so.
+fn is_passing(code: &str) -> bool {
+    code.starts_with("08")
+        || code.starts_with("57P")
+        || code.starts_with("53")
+        || code.starts_with("40")
+        || matches!(code, "23503" | "57014" | "55P03" | "25006" | "25P02" | "25P03")
+}
