@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::call::dispatch::{Progress, Request};
 use crate::call::registry::Ran;
-use crate::call::{Dispatch, Entry, Registry, Result};
+use crate::call::{Dispatch, Entry, Error, Registry, Result};
 use crate::gate::{Gate, Presented, Visitor, network};
 
 /// What the doors need of the pod. Cheap to clone.
@@ -63,7 +63,12 @@ impl Reception {
         arguments: Map<String, Value>,
         progress: Option<Progress>,
     ) -> Result<Ran> {
-        let key = arguments.get(entry.spec.access.argument()).and_then(Value::as_str);
+        let name = entry.spec.access.argument();
+        let key = match arguments.get(name) {
+            None | Some(Value::Null) => None,
+            Some(Value::String(key)) => Some(key.as_str()),
+            Some(_) => return Err(Error::invalid(name, "must be text")),
+        };
         let caller = self.gate.admit(visitor, entrance.org.is_some(), entry.spec.access, key).await?;
         self.dispatch.call(Request { entry: entry.clone(), caller, arguments, progress }).await
     }

@@ -46,7 +46,9 @@ impl Tool for RenewAgentKey {
     async fn run(&self, call: &mut Call<'_>) -> Result<Renewed> {
         let (org_id, owner_id) = (call.caller.org.org_id, call.caller.owner()?.owner_id);
         let agent_id = match &self.agent_id {
-            Some(text) => text.parse().map_err(|_| Error::invalid("agent_id", "must be a UUID"))?,
+            // The one spelling that other tools take.
+            Some(text) if text.len() == 36 => text.parse().map_err(|_| not_an_id())?,
+            Some(_) => return Err(not_an_id()),
             None => oldest(call.db, org_id, owner_id).await?.ok_or(Error::NotFound("agent"))?,
         };
         lock_owned(call, agent_id).await?;
@@ -57,6 +59,10 @@ impl Tool for RenewAgentKey {
         }
         Ok(Renewed { agent_id, api_key: secret.expose().to_owned(), revoked: revoked.len() })
     }
+}
+
+fn not_an_id() -> Error {
+    Error::invalid("agent_id", "must be a UUID")
 }
 
 async fn oldest(db: &mut PgConnection, org_id: Uuid, owner_id: Uuid) -> Result<Option<Uuid>> {
