@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use sqlx::postgres::PgRow;
 use sqlx::types::Json;
 use sqlx::{PgConnection, Row};
@@ -31,6 +31,7 @@ pub struct Message {
     /// The text.
     pub body: String,
     /// A2A parts, if it has any.
+    #[schemars(with = "Option<Vec<Map<String, Value>>>")]
     pub parts: Option<Vec<Value>>,
     /// The conversation it belongs to.
     pub thread_id: Option<Uuid>,

@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::Scope;
@@ -62,6 +62,7 @@ pub struct NextAction {
     /// Its arguments. `<field of tool>` stands for that field of the tool's last answer, `<api_key>`
     /// for the one above; anything else in `<…>` is yours to write. Leave box_key out where you send
     /// api_key as a header.
+    #[schemars(with = "Map<String, Value>")]
     arguments: Value,
     /// The same over REST, below the service's URL, with api_key as a header. POST takes the
     /// arguments but box_key as its JSON body.

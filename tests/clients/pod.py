@@ -1,0 +1,88 @@
+"""One pod on a private cluster in a temporary folder, restartable at the same address."""
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import urllib.request
+from pathlib import Path
+
+
+class Pod:
+    """As a context: started on a free port, gone with its cluster and folder afterwards."""
+
+    def __init__(self, program):
+        self.program = program
+        self.listen = "127.0.0.1:0"
+
+    def __enter__(self):
+        self.folder = Path(tempfile.mkdtemp(prefix="waypost-clients-"))
+        # As root the server programs run as another user, who must be able to come by.
+        self.folder.chmod(0o711)
+        self.log = open(self.folder / "log", "ab")
+        try:
+            self.start()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+        self.log.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def start(self):
+        settings = {
+            "WAYPOST_LISTEN": self.listen,
+            "WAYPOST_OPS_LISTEN": "off",
+            "WAYPOST_DATA_DIR": str(self.folder / "data"),
+            "WAYPOST_REGISTER_LIMIT": "0",
+            "WAYPOST_RATE_LIMIT": "0",
+        }
+        # Settings of whoever runs the tests are not ours; where the server programs are is.
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if name == "WAYPOST_PG_BIN" or not name.startswith(("WAYPOST_", "DATABASE_URL", "PG", "OTEL_"))
+        }
+        self.process = subprocess.Popen(
+            [self.program, "serve"],
+            env=kept | settings,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=self.log,
+            text=True,
+        )
+        line = self.process.stdout.readline()
+        if not line.startswith("listening on http://"):
+            raise RuntimeError(f"the pod did not start: {(self.folder / 'log').read_text()[-2000:]}")
+        self.url = line.removeprefix("listening on ").strip()
+        self.mcp = f"{self.url}/mcp"
+        self.listen = self.url.removeprefix("http://")
+
+    def stop(self):
+        """Drains it; a pod that cannot is killed, and its cluster ends with it."""
+        self.process.terminate()
+        try:
+            self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.process.stdout.close()
+
+    def restart(self):
+        self.stop()
+        self.start()
+
+    def ensure(self):
+        """Starts it again where an earlier trial left it dead."""
+        if self.process.poll() is not None:
+            self.start()
+
+    def last_poll(self, key):
+        """When the mailbox of this key was last polled; asking is no poll."""
+        asked = urllib.request.Request(f"{self.url}/api/v1/mailbox/summary", headers={"Authorization": f"Bearer {key}"})
+        with urllib.request.urlopen(asked, timeout=10) as answer:
+            return json.load(answer)["last_polled_at"]

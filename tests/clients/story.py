@@ -1,0 +1,97 @@
+"""The story every client is led through: each tool works once and refuses once, and a pod restarts in the middle."""
+
+import json
+import time
+
+NOBODY = "00000000-0000-7000-8000-000000000000"
+
+
+def tell(open_client, pod):
+    """`open_client(key or None)` gives a client (speakers.py) that sends that key as a header, or none."""
+    tale = Tale()
+    anyone = open_client(None)
+    listed = anyone.list()
+
+    # An agent that has only the URL registers and goes on with its key as an argument; the other one sets a header.
+    ada = tale.works(anyone, "register", agent_name="ada")
+    bob = tale.works(anyone, "register", agent_name="bob", owner_key=ada["owner_key"])
+    tale.refuses(anyone, "register", "unknown_field", agent_nam="eve")
+    as_ada = {"box_key": ada["api_key"]}
+    as_bob = open_client(bob["api_key"])
+    assert as_bob.list() == listed
+
+    assert tale.works(anyone, "who_am_i", **as_ada)["agent_id"] == ada["agent_id"]
+    assert tale.works(as_bob, "who_am_i")["agent_id"] == bob["agent_id"]
+    tale.refuses(anyone, "who_am_i", "unauthorized")
+    tale.refuses(anyone, "who_am_i", "unauthorized", box_key="wpa_nonsense")
+
+    cursor = tale.works(as_bob, "mailbox_check")["next_since"]
+    tale.refuses(as_bob, "mailbox_check", "validation_error", limit=0)
+    hold(as_bob, bob["api_key"], cursor, pod)
+    letter = {"recipient_agent_id": bob["agent_id"], "body": "hello", "parts": [{"text": "a part"}]} | as_ada
+    sent = tale.works(anyone, "mailbox_send", **letter)
+    tale.refuses(anyone, "mailbox_send", "not_found", **letter | {"recipient_agent_id": NOBODY})
+    page = tale.ended(as_bob, "mailbox_check")
+    assert [message["id"] for message in page["messages"]] == [sent["message_id"]], page
+    assert page["waited_ms"] > 0, "it was held before the letter came"
+
+    ids = [sent["message_id"]]
+    claimed = tale.works(as_bob, "mailbox_claim", message_ids=ids)
+    assert [message["parts"] for message in claimed["messages"]] == [[{"text": "a part"}]], claimed
+    tale.refuses(as_bob, "mailbox_claim", "validation_error", lease_seconds=0)
+    tale.refuses(as_bob, "mailbox_ack", "validation_error", message_ids=[])
+
+    # A pod that goes away answers held reads, and the same client objects go on with the next one.
+    hold(as_bob, bob["api_key"], page["next_since"], pod)
+    pod.restart()
+    cut = tale.ended(as_bob, "mailbox_check")
+    assert (cut["messages"], cut["next_since"]) == ([], page["next_since"]), cut
+    acked = tale.works(as_bob, "mailbox_ack", message_ids=ids, reply_text="hello back", ack_id="1")
+    assert acked["reply"]["recipient_agent_id"] == ada["agent_id"], acked
+    mail = tale.works(anyone, "mailbox_check", **as_ada)["messages"]
+    assert mail[-1]["id"] == acked["reply"]["message_id"], mail
+
+    owner = {"owner_key": ada["owner_key"], "agent_id": ada["agent_id"]}
+    renewed = tale.works(anyone, "renew_agent_key", **owner)
+    assert tale.works(anyone, "who_am_i", box_key=renewed["api_key"])["agent_id"] == ada["agent_id"]
+    tale.refuses(anyone, "who_am_i", "unauthorized", **as_ada)
+    tale.refuses(anyone, "renew_agent_key", "unauthorized", owner_key="wpo_nonsense")
+
+    assert tale.worked == tale.refused == set(listed), (listed, tale.worked, tale.refused)
+
+
+def hold(client, key, since, pod):
+    """Asks for mail with patience, and returns once the pod holds the call."""
+    before = pod.last_poll(key)
+    client.ask("mailbox_check", {"since": since, "wait": 25})
+    deadline = time.monotonic() + 30
+    while pod.last_poll(key) == before:
+        assert time.monotonic() < deadline, "the call did not reach the pod"
+
+
+class Tale:
+    """What was called, and how it went."""
+
+    def __init__(self):
+        self.worked, self.refused = set(), set()
+
+    def works(self, client, tool, **arguments):
+        client.ask(tool, arguments)
+        return self.ended(client, tool)
+
+    def ended(self, client, tool):
+        """The structured answer of a call under way."""
+        answer = client.answer()
+        assert answer.get("failed") is False, (tool, answer)
+        assert json.loads(answer["text"]) == answer["structured"], (tool, answer)
+        self.worked.add(tool)
+        return answer["structured"]
+
+    def refuses(self, client, tool, code, **arguments):
+        """A refusal reaches the caller as the tool's own words, not as something the client threw."""
+        client.ask(tool, arguments)
+        answer = client.answer()
+        assert answer.get("failed") is True, (tool, answer)
+        assert json.loads(answer["text"])["error"]["code"] == code, (tool, answer)
+        assert answer["structured"]["error"]["code"] == code, (tool, answer)
+        self.refused.add(tool)
