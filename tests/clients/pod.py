@@ -1,6 +1,5 @@
 """One pod on a private cluster in a temporary folder, restartable at the same address."""
 
-import json
 import os
 import shutil
 import subprocess
@@ -36,7 +35,7 @@ class Pod:
     def start(self):
         settings = {
             "WAYPOST_LISTEN": self.listen,
-            "WAYPOST_OPS_LISTEN": "off",
+            "WAYPOST_OPS_LISTEN": "127.0.0.1:0",
             "WAYPOST_DATA_DIR": str(self.folder / "data"),
             "WAYPOST_REGISTER_LIMIT": "0",
             "WAYPOST_RATE_LIMIT": "0",
@@ -59,6 +58,7 @@ class Pod:
         if not line.startswith("listening on http://"):
             raise RuntimeError(f"the pod did not start: {(self.folder / 'log').read_text()[-2000:]}")
         self.url = line.removeprefix("listening on ").strip()
+        self.ops = self.process.stdout.readline().removeprefix("ops on ").strip()
         self.mcp = f"{self.url}/mcp"
         self.listen = self.url.removeprefix("http://")
 
@@ -81,8 +81,8 @@ class Pod:
         if self.process.poll() is not None:
             self.start()
 
-    def last_poll(self, key):
-        """When the mailbox of this key was last polled; asking is no poll."""
-        asked = urllib.request.Request(f"{self.url}/api/v1/mailbox/summary", headers={"Authorization": f"Bearer {key}"})
-        with urllib.request.urlopen(asked, timeout=10) as answer:
-            return json.load(answer)["last_polled_at"]
+    def held_reads(self):
+        """How many reads the pod holds now."""
+        with urllib.request.urlopen(f"{self.ops}/metrics", timeout=10) as answer:
+            lines = answer.read().decode().splitlines()
+        return sum(float(line.split()[1]) for line in lines if line.startswith("waypost_held_reads "))
