@@ -8,26 +8,11 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::remembered::{MOST, REMEMBER, Remembered};
+use super::session::Session;
 use crate::call::turns::Turns;
 use crate::call::{AgentSession, Organization, OwnerSession, Result};
 use crate::postgres::pool;
 use crate::wakes::Wakes;
-
-/// A key that stands.
-#[derive(Debug, Clone)]
-pub(super) struct Session {
-    pub org: Organization,
-    pub agent: Option<Arc<AgentSession>>,
-    pub owner: Option<Arc<OwnerSession>>,
-}
-
-impl Session {
-    /// Of the agent's key, or of the owner's: a session is of one of them.
-    pub(super) fn credential_id(&self) -> Uuid {
-        let of_owner = || self.owner.as_ref().map(|owner| owner.credential_id);
-        self.agent.as_ref().map(|agent| agent.credential_id).or_else(of_owner).unwrap_or_default()
-    }
-}
 
 pub(super) struct Lookup {
     pool: PgPool,

@@ -7,6 +7,7 @@ mod lookup;
 pub(crate) mod network;
 mod presented;
 mod remembered;
+mod session;
 
 use std::sync::Arc;
 
@@ -20,7 +21,8 @@ use crate::call::credential::{Kind, Secret};
 use crate::call::turns::Turns;
 use crate::call::{Access, AgentSession, Caller, Error, Organization, OwnerSession, Result};
 use crate::wakes::Wakes;
-use lookup::{Lookup, Session};
+use lookup::Lookup;
+use session::Session;
 
 /// Judges credentials. One per pod; cheap to clone.
 #[derive(Clone)]

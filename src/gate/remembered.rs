@@ -5,7 +5,7 @@ use std::time::Duration;
 use moka::sync::Cache;
 use tokio::time::Instant;
 
-use super::lookup::Session;
+use super::session::Session;
 use crate::wakes::{KEEP_REVOKED, Wakes};
 
 /// A revoked key is refused everywhere within a second: at once where the news of it
