@@ -9,6 +9,14 @@ async fn all_know(house: &House, pods: u32) {
         .await;
 }
 
+/// Stamps so many pods that are not there, until the test ends.
+pub async fn pretend_pods(house: &House, count: u32) {
+    let many = "insert into live_pod select gen_random_uuid(), clock_timestamp() + interval '1 hour'
+                from generate_series(1, $1)";
+    sqlx::query(many).bind(count.cast_signed()).execute(&house.db).await.unwrap();
+    all_know(house, count + 1).await;
+}
+
 /// How much a new credential is let in at once, as a pod tells it.
 async fn quota(house: &House, pod: usize, agent: &Agent) -> String {
     let answer = call(house, pod, HERE, Some(&agent.key)).await;
@@ -60,10 +68,7 @@ async fn a_pod_that_died_is_counted_for_ten_seconds_and_forgotten_after_a_minute
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pod_allows_a_fifth_however_many_there_are() {
     let house = House::with_pods(1, limited(20)).await;
-    let many = "insert into live_pod select gen_random_uuid(), clock_timestamp() + interval '1 hour'
-                from generate_series(1, 40)";
-    sqlx::raw_sql(many).execute(&house.db).await.unwrap();
-    all_know(&house, 41).await;
+    pretend_pods(&house, 40).await;
     let agent = register(&house, 1).await;
     assert_eq!(quota(&house, 0, &agent).await, r#""credential";q=8;w=2"#);
 }
