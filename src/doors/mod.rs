@@ -14,6 +14,7 @@ pub(crate) mod wellknown;
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
+use front::{Room, weigh};
 use reception::Reception;
 
 /// All doors.
@@ -22,5 +23,8 @@ pub fn router(reception: Reception) -> Router {
     let documents = openapi::router(registry);
     let documents = documents.merge(wellknown::router(registry, &reception.dispatch.terms.public_url));
     let calls = rest::router(reception.clone()).merge(mcp::router(reception.clone()));
-    calls.route_layer(from_fn_with_state(reception, toll::toll)).merge(documents)
+    calls
+        .route_layer(from_fn_with_state(reception, toll::toll))
+        .route_layer(from_fn_with_state(Room::default(), weigh))
+        .merge(documents)
 }

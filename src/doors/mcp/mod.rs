@@ -120,7 +120,7 @@ async fn read(door: &Door, body: Body) -> Result<Bytes, Refusal> {
     let limit = door.reception.registry.body_limit();
     read_body(body, limit, BODY_DEADLINE).await.map_err(|refused| match refused {
         BodyRefused::TooLarge => Refusal::from(&Error::PayloadTooLarge { limit }),
-        BodyRefused::TooSlow | BodyRefused::Broken => refused.refusal(),
+        BodyRefused::TooSlow | BodyRefused::NoRoom | BodyRefused::Broken => refused.refusal(),
     })
 }
 
