@@ -133,7 +133,7 @@ impl Gate {
             Some(credential_id) => tally.count_on_credential(credential_id)?,
             None => tally.let_guess()?,
         }
-        self.0.session(hash).await
+        self.0.session(hash).await.inspect_err(|_| tally.waive())
     }
 
     /// The same for the name of an organization.
@@ -141,7 +141,7 @@ impl Gate {
         if !self.0.existed(slug) {
             tally.let_guess()?;
         }
-        self.0.organization(slug).await
+        self.0.organization(slug).await.inspect_err(|_| tally.waive())
     }
 }
 

@@ -6,6 +6,7 @@ use serde_json::json;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
+use waypost::call::credential::{Kind, Secret};
 use waypost::call::turns::MOST_WAITING;
 use waypost::config::Config;
 
@@ -28,7 +29,7 @@ async fn overload(house: &House, go: &CancellationToken) -> JoinSet<()> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_overloaded_pod_answers_503_at_once() {
-    let house = House::with_pods(1, Config { pool: 2, ..settings() }).await;
+    let house = House::with_pods(1, Config { pool: 2, rate_limit: 5, ..settings() }).await;
     let agent = house.register().await;
     house.ok(&agent, "who_am_i", json!({})).await;
     let go = CancellationToken::new();
@@ -40,6 +41,11 @@ async fn an_overloaded_pod_answers_503_at_once() {
     assert_eq!(refused.body["code"], "temporarily_unavailable");
     assert_eq!(refused.body["details"], json!({ "retry_after": 1 }));
     assert_eq!(house.get(0, "/livez", None).await.status, 200);
+    // That a key cannot be looked up is held against nobody: after ten of them guesses would be refused.
+    for _ in 0..20 {
+        let unknown = Secret::mint(Kind::Agent);
+        assert_eq!(house.get(0, "/api/v1/whoami", Some(unknown.expose())).await.status, 503);
+    }
     go.cancel();
     crowd.join_all().await;
     house.ok(&agent, "who_am_i", json!({})).await;
