@@ -61,6 +61,8 @@ pub struct Config {
     pub default_toolsets: Vec<String>,
     /// Registrations per hour and client network; 0 = no limit.
     pub register_limit: u32,
+    /// Requests per second and credential (and network, for strangers) over all pods; 0 = no limit.
+    pub rate_limit: u32,
     /// How much mail may wait.
     pub caps: Caps,
     /// How many reads and streams may be held.
@@ -118,6 +120,7 @@ impl Default for Config {
             pool: 10,
             default_toolsets: vec!["mailbox".to_owned()],
             register_limit: 20,
+            rate_limit: 50,
             caps: Caps { mailbox: 50, sender: 10 },
             holds: Holds { agent: 4, org: 200, pod: 10_000 },
             secret_key: None,

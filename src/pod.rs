@@ -23,7 +23,7 @@ use crate::doors::accept::{self, Drain, Limits};
 use crate::doors::front::{Sites, front, ops_front};
 use crate::doors::probes::{self, Check, Checks};
 use crate::doors::reception::Reception;
-use crate::gate::Gate;
+use crate::gate::{Gate, RateLimits, pods};
 use crate::postgres::{pool, schema};
 use crate::telemetry::{self, Metrics};
 use crate::wakes::Wakes;
@@ -39,6 +39,8 @@ pub struct Pod {
     pub ops_address: Option<SocketAddr>,
     /// Runs calls, for whoever lives in this process.
     pub dispatch: Dispatch,
+    /// How often each may call, for whoever lives in this process.
+    pub limits: RateLimits,
     drain_delay: Duration,
     drain_limit: Duration,
     /// Set first when draining: `/readyz` fails.
@@ -73,7 +75,8 @@ impl Pod {
         let dispatch = dispatch(config, config.public_url(address), &options, drain.closing.clone());
         let (unready, stop) = (CancellationToken::new(), CancellationToken::new());
         let checks = checks(dispatch.pool.clone(), unready.clone());
-        let reception = reception(config, registry, &dispatch);
+        let limits = RateLimits::new(config.rate_limit);
+        let reception = reception(config, registry, &dispatch, limits.clone());
         let sites = Sites::new(config, &dispatch.terms.public_url);
 
         let mut background = JoinSet::new();
@@ -81,6 +84,8 @@ impl Pod {
             background.spawn(named(name, task));
         }
         background.spawn(named("chores", chores::run(options, stop.clone())));
+        let sharing = pods::run(dispatch.pool.clone(), limits.clone(), drain.closing.clone());
+        background.spawn(named("pods", until(stop.clone(), sharing)));
         background.spawn(named("metrics", watch(metrics.clone(), dispatch.pool.clone(), stop.clone())));
         let router = doors::router(reception).merge(probes::probes(checks.clone()));
         background.spawn(named("doors", serve(listener, front(router, sites), drain.clone())));
@@ -92,6 +97,7 @@ impl Pod {
             address,
             ops_address,
             dispatch,
+            limits,
             drain_delay: config.drain_delay,
             drain_limit: config.drain_limit,
             unready,
@@ -174,9 +180,10 @@ fn dispatch(
     }
 }
 
-fn reception(config: &Config, registry: Registry, dispatch: &Dispatch) -> Reception {
+fn reception(config: &Config, registry: Registry, dispatch: &Dispatch, limits: RateLimits) -> Reception {
     Reception {
         gate: Gate::new(dispatch.pool.clone(), dispatch.turns.clone(), dispatch.wakes.clone()),
+        limits,
         dispatch: dispatch.clone(),
         registry: Arc::new(registry),
         default_toolsets: config.default_toolsets.clone().into(),
@@ -223,6 +230,12 @@ async fn watch(metrics: Metrics, pool: PgPool, stop: CancellationToken) {
         () = metrics.upkeep() => {}
         () = stop.cancelled() => {}
     }
+}
+
+/// Work that is over earlier than the pod.
+async fn until(stop: CancellationToken, work: impl Future<Output = ()>) {
+    work.await;
+    stop.cancelled().await;
 }
 
 async fn named(name: &'static str, task: impl Future<Output = ()>) -> &'static str {

@@ -15,7 +15,7 @@ use super::cause;
 use super::fingerprint::Fingerprint;
 use super::holds::Holds;
 use super::registry::{Command, Entry, Ran};
-use super::turns::Turns;
+use super::turns::{QueueFull, Turns};
 use super::{Access, Caller, Error, Result, Terms};
 use crate::telemetry;
 use crate::wakes::{News, Topic, Wakes};
@@ -172,7 +172,11 @@ impl Dispatch {
     /// Runs the command once, in a task of its own.
     async fn look(&self, job: &Arc<Job>, held_for: Option<Duration>) -> Result<Ran> {
         let (dispatch, job) = (self.clone(), job.clone());
-        self.turns.take(async move { dispatch.attempts(&job, held_for).await }).await?
+        let attempts = async move { dispatch.attempts(&job, held_for).await };
+        match held_for {
+            None => self.turns.take(attempts).await?,
+            Some(_) => self.turns.take_again(attempts).await?,
+        }
     }
 
     #[expect(clippy::disallowed_methods, reason = "the one place where a call's time is taken")]
@@ -219,6 +223,10 @@ fn log(tool: &'static str, error: &Error) {
     match error {
         Error::Internal(cause) => {
             tracing::error!(tool, cause = %cause::plain(&**cause), "a call failed for a fault of ours")
+        }
+        // An overload must not flood the log as well: the metrics tell of it.
+        Error::Unavailable { source, .. } if source.is::<QueueFull>() => {
+            tracing::debug!(tool, "a call was turned away, since too many wait");
         }
         Error::Unavailable { source, .. } => {
             tracing::warn!(tool, cause = %cause::plain(&**source), "a call could not be carried out");

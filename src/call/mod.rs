@@ -24,7 +24,7 @@ pub(crate) mod schema;
 pub(crate) mod terms;
 pub mod tool;
 pub(crate) mod transaction;
-pub(crate) mod turns;
+pub mod turns;
 
 pub use caller::{AgentSession, Caller, Organization, OwnerSession};
 pub use dispatch::{Call, Dispatch};

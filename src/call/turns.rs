@@ -1,6 +1,7 @@
-//! Turns at the database: one for each connection of the pod's pool.
+//! Turns at the database: one for each connection of the pod's pool, and a queue for them that ends somewhere.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
@@ -10,27 +11,55 @@ use tracing::Instrument;
 use super::{Error, Result};
 use crate::postgres::pool::ACQUIRE;
 
+/// Most that may wait for a turn: more would wait in vain, with their arguments in memory.
+pub const MOST_WAITING: usize = 1_000;
+
 /// Who works on the pod's connections. Cheap to clone.
 #[derive(Clone)]
 pub struct Turns {
     free: Arc<Semaphore>,
+    waiting: Arc<AtomicUsize>,
     /// The work under way: a client that hangs up ends its wait, never a statement half way.
     pub tasks: TaskTracker,
 }
 
+/// Why work is turned away at once when too much waits already.
+#[derive(Debug, thiserror::Error)]
+#[error("too many calls wait for a connection")]
+pub struct QueueFull;
+
 impl Turns {
     /// For a pool of so many connections.
     pub fn new(connections: u32) -> Turns {
-        Turns { free: Arc::new(Semaphore::new(connections as usize)), tasks: TaskTracker::new() }
+        let free = Arc::new(Semaphore::new(connections as usize));
+        Turns { free, waiting: Arc::default(), tasks: TaskTracker::new() }
     }
 
     /// Waits for a turn, then does the work in a task of its own. Everybody queues here, not at the
     /// pool, and a client that hangs up leaves the queue.
     ///
     /// # Errors
-    /// `temporarily_unavailable` when no turn came in time; `internal_error` when the work panicked.
+    /// `temporarily_unavailable` at once when too many wait already ([`QueueFull`]), and when no turn came
+    /// in time; `internal_error` when the work panicked.
     pub async fn take<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> Result<T> {
+        if self.waiting() >= MOST_WAITING {
+            return Err(Error::unavailable(QueueFull));
+        }
+        self.take_again(work).await
+    }
+
+    /// The same for who was let in before and has slept since. There are never more of them than reads may
+    /// be held, and each is owed an answer: none is turned away for those that came meanwhile.
+    ///
+    /// # Errors
+    /// As for [`Turns::take`], but for the queue.
+    pub async fn take_again<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T> {
+        let place = Place::new(&self.waiting);
         let turn = timeout(ACQUIRE, self.free.clone().acquire_owned()).await;
+        drop(place);
         let turn = turn.map_err(|_| sqlx::Error::PoolTimedOut)?.map_err(Error::internal)?;
         let working = async move {
             let done = work.await;
@@ -38,5 +67,68 @@ impl Turns {
             done
         };
         self.tasks.spawn(working.in_current_span()).await.map_err(Error::internal)
+    }
+
+    /// How many wait for a turn now.
+    pub fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
+    }
+}
+
+/// A place in the queue; given back when dropped.
+struct Place<'a>(&'a AtomicUsize);
+
+impl Place<'_> {
+    fn new(waiting: &AtomicUsize) -> Place<'_> {
+        waiting.fetch_add(1, Ordering::Relaxed);
+        Place(waiting)
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt as _;
+    use futures::future::pending;
+
+    use super::*;
+
+    /// Turns that are all taken, and a queue that is full.
+    fn full() -> (Turns, Vec<impl Future>) {
+        let turns = Turns::new(1);
+        let mut waiting = Vec::new();
+        for _ in 0..=MOST_WAITING {
+            let turns = turns.clone();
+            let mut work = Box::pin(async move { turns.take(pending::<()>()).await });
+            assert!((&mut work).now_or_never().is_none());
+            waiting.push(work);
+        }
+        (turns, waiting)
+    }
+
+    #[tokio::test]
+    async fn whoever_finds_the_queue_full_is_turned_away_at_once() {
+        let (turns, mut waiting) = full();
+        assert_eq!(turns.waiting(), MOST_WAITING);
+        let refused = turns.take(async {}).now_or_never().expect("at once").unwrap_err();
+        assert_eq!(refused.verdict().0, "temporarily_unavailable");
+        // One hangs up, and there is a place again.
+        waiting.pop();
+        assert!(turns.take(async {}).now_or_never().is_none());
+    }
+
+    #[tokio::test]
+    async fn whoever_was_let_in_before_waits_however_many_do() {
+        let (turns, _waiting) = full();
+        let mut work = Box::pin(turns.take_again(async {}));
+        assert!((&mut work).now_or_never().is_none());
+        assert_eq!(turns.waiting(), MOST_WAITING + 1);
+        drop(work);
+        assert_eq!(turns.waiting(), MOST_WAITING);
     }
 }

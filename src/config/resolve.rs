@@ -68,6 +68,7 @@ impl Config {
     fn take_limits(&mut self, given: &Given) -> Result<(), Refused> {
         let limits = [
             ("WAYPOST_REGISTER_LIMIT", &mut self.register_limit),
+            ("WAYPOST_RATE_LIMIT", &mut self.rate_limit),
             ("WAYPOST_CAP_MAILBOX", &mut self.caps.mailbox),
             ("WAYPOST_CAP_SENDER", &mut self.caps.sender),
             ("WAYPOST_HOLDS_PER_AGENT", &mut self.holds.agent),

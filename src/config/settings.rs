@@ -93,6 +93,12 @@ pub const SETTINGS: &[Setting] = &[
         "registrations per hour and client network; 0 = no limit [default: 20]",
     ),
     setting(
+        "WAYPOST_RATE_LIMIT",
+        "rate-limit",
+        "N",
+        "requests per second and credential, twice that at once; 0 = no limit [default: 50]",
+    ),
+    setting(
         "WAYPOST_CAP_MAILBOX",
         "cap-mailbox",
         "N",
@@ -148,7 +154,6 @@ pub const SETTINGS: &[Setting] = &[
     ),
     setting("WAYPOST_LOG", "log", "FILTER", "what is logged, as in RUST_LOG [default: RUST_LOG, else info]"),
     without_effect("WAYPOST_ADMIN_TOKEN", "admin-token", "TOKEN"),
-    without_effect("WAYPOST_RATE_LIMIT", "rate-limit", "N"),
     without_effect("WAYPOST_EGRESS_CA", "egress-ca", "FILE"),
     without_effect("WAYPOST_UNSAFE_EGRESS", "unsafe-egress", "loopback"),
     without_effect("OTEL_EXPORTER_OTLP_ENDPOINT", "otel-exporter-otlp-endpoint", "URL"),

@@ -77,8 +77,8 @@ fn an_unknown_variable_is_refused_with_the_nearest_one_named() {
 
 #[test]
 fn settings_without_effect_are_accepted_and_named() {
-    let given = config(&["--rate-limit", "5"], &[("OTEL_EXPORTER_OTLP_ENDPOINT", "http://localhost:4318")]);
-    assert_eq!(given.without_effect, ["WAYPOST_RATE_LIMIT", "OTEL_EXPORTER_OTLP_ENDPOINT"]);
+    let given = config(&["--admin-token", "5"], &[("OTEL_EXPORTER_OTLP_ENDPOINT", "http://localhost:4318")]);
+    assert_eq!(given.without_effect, ["WAYPOST_ADMIN_TOKEN", "OTEL_EXPORTER_OTLP_ENDPOINT"]);
 }
 
 #[test]
@@ -92,6 +92,7 @@ fn what_cannot_work_is_one_sentence_that_echoes_no_value() {
         ("WAYPOST_ALLOWED_ORIGINS", "https://hunter2/path"),
         ("DATABASE_URL", "mysql://hunter2"),
         ("WAYPOST_POOL", "0"),
+        ("WAYPOST_RATE_LIMIT", "1000001"),
         ("WAYPOST_CAP_SENDER", "-1"),
         ("WAYPOST_DEFAULT_TOOLSETS", "mailbox,,hunter2"),
         ("WAYPOST_SECRET_KEY", "hunter2"),

@@ -3,6 +3,7 @@
 
 mod body;
 mod guard;
+mod room;
 mod sites;
 
 use std::sync::Arc;
@@ -22,6 +23,7 @@ use uuid::Uuid;
 use super::refusal::{Refusal, at_mcp};
 use crate::telemetry::HTTP_REQUESTS;
 pub use body::{BODY_DEADLINE, BodyRefused, read_body};
+pub use room::{Room, weigh};
 pub use sites::Sites;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");

@@ -9,9 +9,12 @@ pub mod probes;
 pub(crate) mod reception;
 pub(crate) mod refusal;
 pub(crate) mod rest;
+pub(crate) mod toll;
 pub(crate) mod wellknown;
 
 use axum::Router;
+use axum::middleware::from_fn_with_state;
+use front::{Room, weigh};
 use reception::Reception;
 
 /// All doors.
@@ -19,5 +22,9 @@ pub fn router(reception: Reception) -> Router {
     let registry = &reception.registry;
     let documents = openapi::router(registry);
     let documents = documents.merge(wellknown::router(registry, &reception.dispatch.terms.public_url));
-    rest::router(reception.clone()).merge(mcp::router(reception)).merge(documents)
+    let calls = rest::router(reception.clone()).merge(mcp::router(reception.clone()));
+    calls
+        .route_layer(from_fn_with_state(reception, toll::toll))
+        .route_layer(from_fn_with_state(Room::default(), weigh))
+        .merge(documents)
 }

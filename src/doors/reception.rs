@@ -1,6 +1,5 @@
 //! What every door does with a call: who is it, which tool, run it.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use http::HeaderMap;
@@ -10,13 +9,15 @@ use serde_json::{Map, Value};
 use crate::call::dispatch::{Progress, Request};
 use crate::call::registry::Ran;
 use crate::call::{Dispatch, Entry, Error, Registry, Result};
-use crate::gate::{Gate, Presented, Visitor, network};
+use crate::gate::{Gate, Presented, RateLimits, Tally, Visitor};
 
 /// What the doors need of the pod. Cheap to clone.
 #[derive(Clone)]
 pub struct Reception {
     /// Judges credentials.
     pub gate: Gate,
+    /// How often each may come.
+    pub limits: RateLimits,
     /// Runs calls.
     pub dispatch: Dispatch,
     /// All tools.
@@ -28,12 +29,12 @@ pub struct Reception {
 }
 
 /// Where a request came in.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct Entrance<'a> {
     /// The `{org}` of `/o/{org}`, where the path names one.
     pub org: Option<&'a str>,
-    /// The other end of the connection.
-    pub peer: SocketAddr,
+    /// What the request is counted on.
+    pub tally: &'a Tally,
 }
 
 impl Reception {
@@ -42,12 +43,7 @@ impl Reception {
     /// # Errors
     /// Those of [`Gate::greet`]: refusals of the HTTP layer at every door.
     pub async fn greet(&self, headers: &HeaderMap, entrance: Entrance<'_>) -> Result<Visitor> {
-        // Lossy, not left out: a value that is skipped would let the walk reach what the client wrote.
-        let values = headers.get_all("x-forwarded-for").iter();
-        let forwarded: Vec<_> = values.map(|value| String::from_utf8_lossy(value.as_bytes())).collect();
-        let forwarded = forwarded.iter().map(|value| &**value);
-        let ip = network::client_ip(entrance.peer.ip(), forwarded, &self.trusted_proxies);
-        self.gate.greet(Presented::from_headers(headers), entrance.org, network::network_of(ip)).await
+        self.gate.greet(Presented::from_headers(headers), entrance.org, entrance.tally.clone()).await
     }
 
     /// Judges a key among the arguments and runs the tool.
@@ -64,12 +60,17 @@ impl Reception {
         progress: Option<Progress>,
     ) -> Result<Ran> {
         let name = entry.spec.access.argument();
-        let key = match arguments.get(name) {
-            None | Some(Value::Null) => None,
+        let key = match key_among(entry, &arguments) {
+            None => None,
             Some(Value::String(key)) => Some(key.as_str()),
             Some(_) => return Err(Error::invalid(name, "must be text")),
         };
         let caller = self.gate.admit(visitor, entrance.org.is_some(), entry.spec.access, key).await?;
         self.dispatch.call(Request { entry: entry.clone(), caller, arguments, progress }).await
     }
+}
+
+/// The credential among a tool's arguments, if one came.
+pub fn key_among<'a>(entry: &Entry, arguments: &'a Map<String, Value>) -> Option<&'a Value> {
+    arguments.get(entry.spec.access.argument()).filter(|key| !key.is_null())
 }

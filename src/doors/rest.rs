@@ -8,7 +8,6 @@ mod path;
 mod problem;
 mod query;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::extract::{Extension, Request, State};
@@ -20,11 +19,11 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::request::Parts;
 use serde_json::{Map, Value};
 
-use super::accept::Peer;
 use super::reception::{Entrance, Reception};
 use crate::call::field_path::echo_name;
 use crate::call::registry::Ran;
 use crate::call::{Entry, Error, Method, Registry, Route};
+use crate::gate::Tally;
 use crate::nearest::nearest;
 use path::Path;
 use problem::Refused;
@@ -59,10 +58,10 @@ fn method_router(entry: &Arc<Entry>, route: Route) -> MethodRouter<Reception> {
         Method::Delete => MethodFilter::DELETE,
     };
     let entry = entry.clone();
-    on(filter, async move |State(reception): State<Reception>, Extension(Peer(peer)), request: Request| {
+    on(filter, async move |State(reception): State<Reception>, Extension(tally), request: Request| {
         let (mut parts, body) = request.into_parts();
         match path::read(&mut parts).await {
-            Ok(path) => Visit { reception, entry, route, path, peer }.answer(parts, body).await,
+            Ok(path) => Visit { reception, entry, route, path, tally }.answer(parts, body).await,
             Err(refusal) => Refused::from(refusal).answer(entry.dialect),
         }
     })
@@ -71,7 +70,7 @@ fn method_router(entry: &Arc<Entry>, route: Route) -> MethodRouter<Reception> {
 /// The same tools by name, whatever their own routes are. What is reached by its routes alone is not here.
 async fn call_by_name(
     State(reception): State<Reception>,
-    Extension(Peer(peer)): Extension<Peer>,
+    Extension(tally): Extension<Tally>,
     request: Request,
 ) -> Response {
     let (mut parts, body) = request.into_parts();
@@ -82,7 +81,7 @@ async fn call_by_name(
     let name = path.take("tool").unwrap_or_default();
     match reception.registry.find(&name).filter(|entry| entry.is_listed()).cloned() {
         Some(entry) => {
-            Visit { reception, entry, route: Route::post(BY_NAME), path, peer }.answer(parts, body).await
+            Visit { reception, entry, route: Route::post(BY_NAME), path, tally }.answer(parts, body).await
         }
         None => problem::unknown_tool(nearest_tool(&reception.registry, &name)),
     }
@@ -98,7 +97,7 @@ struct Visit {
     entry: Arc<Entry>,
     route: Route,
     path: Path,
-    peer: SocketAddr,
+    tally: Tally,
 }
 
 impl Visit {
@@ -111,7 +110,7 @@ impl Visit {
 
     /// The headers are judged before the body is read, and a key among the arguments after.
     async fn call(&self, parts: &Parts, body: Body) -> Result<Ran, Refused> {
-        let entrance = Entrance { org: self.path.org.as_deref(), peer: self.peer };
+        let entrance = Entrance { org: self.path.org.as_deref(), tally: &self.tally };
         let visitor = self.reception.greet(&parts.headers, entrance).await?;
         let arguments = self.arguments(parts, body).await?;
         Ok(self.reception.call(visitor, entrance, &self.entry, arguments, None).await?)

@@ -7,7 +7,7 @@ use sqlx::{PgConnection, PgPool, Row};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::remembered::{MOST, REMEMBER, Remembered};
+use super::remembered::{KNOWN, MOST, REMEMBER, Remembered};
 use super::session::Session;
 use crate::call::turns::Turns;
 use crate::call::{AgentSession, Organization, OwnerSession, Result};
@@ -18,12 +18,13 @@ pub(super) struct Lookup {
     pool: PgPool,
     turns: Turns,
     sessions: Remembered,
-    organizations: Cache<String, Organization>,
+    /// By name, with the moment before the database was asked.
+    organizations: Cache<String, (Instant, Organization)>,
 }
 
 impl Lookup {
     pub(super) fn new(pool: PgPool, turns: Turns, wakes: Wakes) -> Lookup {
-        let organizations = Cache::builder().max_capacity(MOST).time_to_live(REMEMBER).build();
+        let organizations = Cache::builder().max_capacity(MOST).time_to_live(KNOWN).build();
         Lookup { pool, turns, sessions: Remembered::new(wakes), organizations }
     }
 
@@ -39,10 +40,21 @@ impl Lookup {
         };
         let (asked_at, found) = self.turns.take(looking).await?;
         let found = found?;
-        if let Some(session) = &found {
-            self.sessions.put(hash, asked_at, session.clone());
+        match &found {
+            Some(session) => self.sessions.put(hash, asked_at, session.clone()),
+            None => self.sessions.forget(&hash),
         }
         Ok(found)
+    }
+
+    /// Whose key this was when it was looked up last, if that was lately.
+    pub(super) fn stood(&self, hash: &[u8; 32]) -> Option<Uuid> {
+        self.sessions.stood(hash)
+    }
+
+    /// Whether there was an organization of that name lately, or there cannot be one: no look-up is lost on it.
+    pub(super) fn existed(&self, slug: &str) -> bool {
+        !Organization::is_slug(slug) || self.organizations.contains_key(slug)
     }
 
     /// The organization of that name.
@@ -50,15 +62,20 @@ impl Lookup {
         if !Organization::is_slug(slug) {
             return Ok(None);
         }
-        if let Some(organization) = self.organizations.get(slug) {
+        if let Some((asked_at, organization)) = self.organizations.get(slug)
+            && asked_at.elapsed() < REMEMBER
+        {
             return Ok(Some(organization));
         }
         let (pool, name) = (self.pool.clone(), slug.to_owned());
-        let looking =
-            async move { pool::read(&pool, |db| Box::pin(find_organization(db, name.clone()))).await };
-        let found = self.turns.take(looking).await??;
+        let looking = async move {
+            let asked_at = Instant::now();
+            (asked_at, pool::read(&pool, |db| Box::pin(find_organization(db, name.clone()))).await)
+        };
+        let (asked_at, found) = self.turns.take(looking).await?;
+        let found = found?;
         if let Some(organization) = &found {
-            self.organizations.insert(slug.to_owned(), organization.clone());
+            self.organizations.insert(slug.to_owned(), (asked_at, organization.clone()));
         }
         Ok(found)
     }

@@ -3,17 +3,20 @@
 //! The headers are judged before the body is read ([`Gate::greet`]); a key that came as
 //! an argument is judged once the arguments are known ([`Gate::admit`]).
 
+mod limits;
 mod lookup;
+mod meter;
 pub(crate) mod network;
+pub mod pods;
 mod presented;
 mod remembered;
 mod session;
 
 use std::sync::Arc;
 
-use ipnet::IpNet;
 use sqlx::PgPool;
 
+pub use limits::{RateLimits, Standing, Tally};
 pub use presented::Presented;
 
 use crate::call::caller::{BAD_AGENT_KEY, NO_AGENT_KEY, NO_OWNER_KEY};
@@ -35,7 +38,7 @@ pub struct Visitor {
     agent: Option<Arc<AgentSession>>,
     owner: Option<Arc<OwnerSession>>,
     presented: Presented,
-    network: IpNet,
+    tally: Tally,
 }
 
 impl Gate {
@@ -48,22 +51,23 @@ impl Gate {
     ///
     /// # Errors
     /// `unauthorized` for a credential that does not stand or two that differ; `forbidden`
-    /// for one of the wrong kind; `wrong_organization`. An organization that does not exist
+    /// for one of the wrong kind; `wrong_organization`; `rate_limited`. An organization that does not exist
     /// is no error yet: a key among the arguments may still come, and then the answer must
     /// not tell whether it exists (see [`Visitor::organization`]).
-    pub async fn greet(&self, presented: Presented, org: Option<&str>, network: IpNet) -> Result<Visitor> {
-        let mut visitor = Visitor { org: None, agent: None, owner: None, presented, network };
+    pub async fn greet(&self, presented: Presented, org: Option<&str>, tally: Tally) -> Result<Visitor> {
+        let mut visitor = Visitor { org: None, agent: None, owner: None, presented, tally };
         if let Some(key) = visitor.presented.agent_key()? {
-            visitor.take(self.find(&key, Kind::Agent, BAD_AGENT_KEY).await?)?;
+            visitor.take(self.find(&key, Kind::Agent, BAD_AGENT_KEY, &visitor.tally).await?)?;
         }
         if let Some(key) = visitor.presented.owner_key.clone() {
-            visitor.take(self.find(&key, Kind::Owner, BAD_OWNER_KEY).await?)?;
+            visitor.take(self.find(&key, Kind::Owner, BAD_OWNER_KEY, &visitor.tally).await?)?;
         }
         match (&visitor.org, org) {
             (Some(own), Some(named)) if &*own.slug != named => return Err(Error::WrongOrganization),
             (Some(_), _) => {}
             (None, named) => {
-                visitor.org = self.0.organization(named.unwrap_or(Organization::DEFAULT)).await?
+                visitor.org =
+                    self.organization(named.unwrap_or(Organization::DEFAULT), &visitor.tally).await?
             }
         }
         Ok(visitor)
@@ -73,7 +77,8 @@ impl Gate {
     ///
     /// # Errors
     /// `unauthorized` for one that does not stand or differs from the header;
-    /// `forbidden` for one of the wrong kind; `wrong_organization`.
+    /// `forbidden` for one of the wrong kind; `wrong_organization`; `rate_limited`, for strangers
+    /// without a key, too.
     pub async fn admit(
         &self,
         mut visitor: Visitor,
@@ -81,7 +86,10 @@ impl Gate {
         access: Access,
         argument: Option<&str>,
     ) -> Result<Caller> {
-        let Some(key) = argument else { return visitor.into_caller(access) };
+        let Some(key) = argument else {
+            visitor.tally.settle()?;
+            return visitor.into_caller(access);
+        };
         let (header, kind, bad) = match access {
             Access::Agent => (visitor.presented.agent_key()?, Kind::Agent, BAD_AGENT_KEY),
             Access::Anyone | Access::Owner => {
@@ -92,7 +100,7 @@ impl Gate {
             Some(header) if header != key => return Err(Error::Unauthorized(DIFFERENT_KEYS)),
             Some(_) => {}
             None => {
-                let session = self.find(key, kind, bad).await?;
+                let session = self.find(key, kind, bad, &visitor.tally).await?;
                 if is_org_named && visitor.org.as_ref().map(|org| org.org_id) != Some(session.org.org_id) {
                     return Err(Error::WrongOrganization);
                 }
@@ -102,14 +110,38 @@ impl Gate {
         visitor.into_caller(access)
     }
 
-    async fn find(&self, key: &str, kind: Kind, bad: &'static str) -> Result<Session> {
-        let (_, secret) = Secret::parse(key).ok_or(Error::Unauthorized(bad))?;
-        let session = self.0.session(secret.hash()).await?.ok_or(Error::Unauthorized(bad))?;
+    async fn find(&self, key: &str, kind: Kind, bad: &'static str, tally: &Tally) -> Result<Session> {
+        let session = match Secret::parse(key) {
+            Some((_, secret)) => self.session(secret.hash(), tally).await?,
+            None => None,
+        };
+        let Some(session) = session else {
+            tally.count_on_network()?;
+            return Err(Error::Unauthorized(bad));
+        };
+        tally.count_on_credential(session.credential_id())?;
         match (kind, session.agent.is_some()) {
             (Kind::Agent, false) => Err(Error::Forbidden(NOT_AN_AGENT_KEY)),
             (Kind::Owner, true) => Err(Error::Forbidden(NOT_AN_OWNER_KEY)),
             _ => Ok(session),
         }
+    }
+
+    /// A key that stood lately is counted before it is looked up again; any other may be a guess.
+    async fn session(&self, hash: [u8; 32], tally: &Tally) -> Result<Option<Session>> {
+        match self.0.stood(&hash) {
+            Some(credential_id) => tally.count_on_credential(credential_id)?,
+            None => tally.let_guess()?,
+        }
+        self.0.session(hash).await.inspect_err(|_| tally.waive())
+    }
+
+    /// The same for the name of an organization.
+    async fn organization(&self, slug: &str, tally: &Tally) -> Result<Option<Organization>> {
+        if !self.0.existed(slug) {
+            tally.let_guess()?;
+        }
+        self.0.organization(slug).await.inspect_err(|_| tally.waive())
     }
 }
 
@@ -145,7 +177,7 @@ impl Visitor {
             Access::Agent => Error::Unauthorized(NO_AGENT_KEY),
             Access::Owner => Error::Unauthorized(NO_OWNER_KEY),
         })?;
-        Ok(Caller { org, agent: self.agent, owner: self.owner, network: self.network })
+        Ok(Caller { org, agent: self.agent, owner: self.owner, network: self.tally.network })
     }
 }
 

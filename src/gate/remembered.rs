@@ -1,9 +1,11 @@
-//! Sessions remembered for half a second, so that a busy agent's key is not looked up for every call.
+//! Sessions remembered for half a second, so that a busy agent's key is not looked up for every call; and for
+//! ten minutes that they stood, which tells a caller from a guess.
 
 use std::time::Duration;
 
 use moka::sync::Cache;
 use tokio::time::Instant;
+use uuid::Uuid;
 
 use super::session::Session;
 use crate::wakes::{KEEP_REVOKED, Wakes};
@@ -11,6 +13,8 @@ use crate::wakes::{KEEP_REVOKED, Wakes};
 /// A revoked key is refused everywhere within a second: at once where the news of it
 /// arrives, and at the latest when what is remembered is this old.
 pub(super) const REMEMBER: Duration = Duration::from_millis(500);
+/// How long it is known that a key stood.
+pub(super) const KNOWN: Duration = Duration::from_secs(600);
 /// Most sessions remembered.
 pub(super) const MOST: u64 = 100_000;
 
@@ -25,7 +29,7 @@ pub(super) struct Remembered {
 
 impl Remembered {
     pub(super) fn new(wakes: Wakes) -> Remembered {
-        Remembered { wakes, sessions: Cache::builder().max_capacity(MOST).time_to_live(REMEMBER).build() }
+        Remembered { wakes, sessions: Cache::builder().max_capacity(MOST).time_to_live(KNOWN).build() }
     }
 
     /// The session of a key, unless it is too old or known to be revoked.
@@ -38,6 +42,16 @@ impl Remembered {
         stands.then_some(session)
     }
 
+    /// Whose key this was when it was looked up last, whether or not it stands now.
+    pub(super) fn stood(&self, hash: &[u8; 32]) -> Option<Uuid> {
+        self.sessions.get(hash).map(|(_, session)| session.credential_id())
+    }
+
+    /// Takes note that a key does not stand.
+    pub(super) fn forget(&self, hash: &[u8; 32]) {
+        self.sessions.invalidate(hash);
+    }
+
     pub(super) fn put(&self, hash: [u8; 32], asked_at: Instant, session: Session) {
         self.sessions.insert(hash, (asked_at, session));
     }
@@ -46,8 +60,6 @@ impl Remembered {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
-
-    use uuid::Uuid;
 
     use super::*;
     use crate::call::{Organization, OwnerSession};

@@ -53,9 +53,9 @@ pub struct Answer {
     pub body: Value,
 }
 
-/// The settings of pods in tests: no limits on registrations.
+/// The settings of pods in tests: no limits on registrations and requests.
 pub fn settings() -> Config {
-    Config { register_limit: 0, log: "error".into(), ..Config::default() }
+    Config { register_limit: 0, rate_limit: 0, log: "error".into(), ..Config::default() }
 }
 
 impl House {

@@ -19,6 +19,7 @@ mod private_cluster;
 mod processes;
 mod program;
 mod races;
+mod rates;
 mod readme;
 mod rest;
 mod wakes;

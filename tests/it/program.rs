@@ -46,7 +46,7 @@ pub fn folder() -> TempDir {
     tempfile::Builder::new().permissions(everyone).tempdir().unwrap()
 }
 
-/// The program with this data dir and no other setting of ours: free ports, no limit on registrations.
+/// The program with this data dir and no other setting of ours: free ports, no limit on registrations and requests.
 pub fn command(data_dir: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_waypost"));
     command.env_clear();
@@ -55,7 +55,7 @@ pub fn command(data_dir: &Path) -> Command {
     command.envs(kept);
     command.env("WAYPOST_DATA_DIR", data_dir);
     command.env("WAYPOST_LISTEN", "127.0.0.1:0").env("WAYPOST_OPS_LISTEN", "127.0.0.1:0");
-    command.env("WAYPOST_REGISTER_LIMIT", "0").env("WAYPOST_LOG", "warn");
+    command.env("WAYPOST_REGISTER_LIMIT", "0").env("WAYPOST_RATE_LIMIT", "0").env("WAYPOST_LOG", "warn");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     command
 }

@@ -8,6 +8,7 @@ use http::StatusCode;
 use http_body::Body as _;
 use http_body_util::BodyExt;
 
+use super::room::NoRoom;
 use crate::doors::refusal::Refusal;
 
 /// How long a body may take to arrive whole.
@@ -22,16 +23,24 @@ pub enum BodyRefused {
     /// Not whole by the deadline.
     #[error("the body did not arrive in time")]
     TooSlow,
+    /// Too many large bodies are under way in this pod.
+    #[error("there is no room for the body now")]
+    NoRoom,
     /// The connection broke, or the body's framing is wrong.
     #[error("the body broke off")]
     Broken,
 }
 
 impl BodyRefused {
-    /// 413, 408 or 400.
+    /// 413, 408, 503 or 400.
     #[must_use]
     pub fn refusal(self) -> Refusal {
         let (status, code, message) = match self {
+            Self::NoRoom => {
+                let message = "Too many large bodies are under way. Try again, or send less at once.";
+                let status = StatusCode::SERVICE_UNAVAILABLE;
+                return Refusal::retry_after(status, "temporarily_unavailable", message, 1);
+            }
             Self::TooLarge => (
                 StatusCode::PAYLOAD_TOO_LARGE,
                 "payload_too_large",
@@ -65,7 +74,7 @@ async fn gather(mut body: Body, limit: usize) -> Result<Bytes, BodyRefused> {
     let mut first = Bytes::new();
     let mut rest = BytesMut::new();
     while let Some(frame) = body.frame().await {
-        let Ok(piece) = frame.map_err(|_| BodyRefused::Broken)?.into_data() else { continue };
+        let Ok(piece) = frame.map_err(why)?.into_data() else { continue };
         if first.len() + rest.len() + piece.len() > limit {
             return Err(BodyRefused::TooLarge);
         }
@@ -82,6 +91,18 @@ async fn gather(mut body: Body, limit: usize) -> Result<Bytes, BodyRefused> {
     whole.extend_from_slice(&first);
     whole.extend_from_slice(&rest);
     Ok(whole.freeze())
+}
+
+/// The cause of a body's error, however often it was wrapped on its way here.
+fn why(error: axum::Error) -> BodyRefused {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&error);
+    while let Some(error) = cause {
+        if error.is::<NoRoom>() {
+            return BodyRefused::NoRoom;
+        }
+        cause = error.source();
+    }
+    BodyRefused::Broken
 }
 
 #[cfg(test)]

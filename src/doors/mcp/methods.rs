@@ -1,6 +1,5 @@
 //! The methods of MCP that are served here.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::body::Body;
@@ -22,9 +21,9 @@ use crate::call::json::{self, ARGUMENTS_DEPTH, Refused};
 use crate::call::registry::Ran;
 use crate::call::{Entry, Error, Result};
 use crate::doors::media;
-use crate::doors::reception::Entrance;
+use crate::doors::reception::{Entrance, key_among};
 use crate::doors::refusal::Refusal;
-use crate::gate::Visitor;
+use crate::gate::{Tally, Visitor};
 
 /// Where a request came in and by whom, once its head is judged.
 pub struct Guest {
@@ -34,8 +33,8 @@ pub struct Guest {
     pub selection: Selection,
     /// The `{org}` of the path.
     pub org: Option<String>,
-    /// The other end of the connection.
-    pub peer: SocketAddr,
+    /// What it is counted on.
+    pub tally: Tally,
     /// How many bytes its body has.
     pub body_length: usize,
 }
@@ -126,6 +125,10 @@ async fn call(
             return Ok(media::json(StatusCode::OK, answer::of_call(era, id, dialect, &Err(refused))));
         }
     };
+    if key_among(&entry, &arguments).is_none() {
+        // A stranger is refused as HTTP is; a key among the arguments gets the tool's own answer.
+        guest.tally.settle()?;
+    }
     let Some(token) = token.filter(|_| takes_stream) else {
         let outcome = run(door.clone(), guest, entry, arguments, None).await;
         return Ok(media::json(StatusCode::OK, answer::of_call(era, id, dialect, &outcome)));
@@ -146,7 +149,7 @@ async fn run(
     arguments: Map<String, Value>,
     progress: Option<Progress>,
 ) -> Result<Ran> {
-    let entrance = Entrance { org: guest.org.as_deref(), peer: guest.peer };
+    let entrance = Entrance { org: guest.org.as_deref(), tally: &guest.tally };
     door.reception.call(guest.visitor, entrance, &entry, arguments, progress).await
 }
 

@@ -13,13 +13,12 @@ mod methods;
 mod progress;
 mod selection;
 
-use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
 use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, Request, State};
+use axum::extract::{Extension, Path, Request, State};
 use axum::routing::post;
 use bytes::Bytes;
 use http::header::ALLOW;
@@ -32,13 +31,12 @@ use self::fault::{Away, Fault};
 use self::listing::Listing;
 use self::methods::Guest;
 use self::selection::Selection;
-use super::accept::Peer;
 use super::front::{BODY_DEADLINE, BodyRefused, read_body};
 use super::media::is_json;
 use super::reception::{Entrance, Reception};
 use super::refusal::Refusal;
 use crate::call::Error;
-use crate::gate::Visitor;
+use crate::gate::{Tally, Visitor};
 
 /// `POST /mcp` and `POST /o/{org}/mcp`.
 pub fn router(reception: Reception) -> Router {
@@ -55,17 +53,22 @@ struct Door {
     listing: Listing,
 }
 
-async fn at_default(State(door): State<Arc<Door>>, request: Request) -> Response<Body> {
-    serve(&door, None, request).await
+async fn at_default(
+    State(door): State<Arc<Door>>,
+    Extension(tally): Extension<Tally>,
+    request: Request,
+) -> Response<Body> {
+    serve(&door, None, tally, request).await
 }
 
 async fn at_org(
     State(door): State<Arc<Door>>,
+    Extension(tally): Extension<Tally>,
     org: Result<Path<String>, PathRejection>,
     request: Request,
 ) -> Response<Body> {
     match org {
-        Ok(Path(org)) => serve(&door, Some(org), request).await,
+        Ok(Path(org)) => serve(&door, Some(org), tally, request).await,
         // Not readable, so there is none of that name.
         Err(_) => Refusal::from(&Error::NotFound("organization")).answer(true, None),
     }
@@ -81,21 +84,23 @@ async fn only_post() -> Response<Body> {
 }
 
 /// One request. Its body is read even when its head is refused, to echo the id.
-async fn serve(door: &Arc<Door>, org: Option<String>, request: Request) -> Response<Body> {
+async fn serve(door: &Arc<Door>, org: Option<String>, tally: Tally, request: Request) -> Response<Body> {
     let (head, body) = request.into_parts();
-    let peer =
-        head.extensions.get::<Peer>().map_or(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)), |peer| peer.0);
-    let welcome = welcome(door, &head, Entrance { org: org.as_deref(), peer }).await;
+    let welcome = welcome(door, &head, Entrance { org: org.as_deref(), tally: &tally }).await;
     let body = match read(door, body).await {
         Ok(body) => body,
         Err(refusal) => return refusal.answer(true, None),
     };
-    match welcome {
+    let answer = match welcome {
         Ok((visitor, selection)) => {
-            let guest = Guest { visitor, selection, org, peer, body_length: body.len() };
+            let guest = Guest { visitor, selection, org, tally: tally.clone(), body_length: body.len() };
             take(door, guest, &head.headers, &body).await
         }
         Err(refusal) => refusal.answer(true, envelope::id_of(&body)),
+    };
+    match tally.settle() {
+        Ok(()) => answer,
+        Err(error) => Away::from(error).answer(envelope::id_of(&body)),
     }
 }
 
@@ -115,7 +120,7 @@ async fn read(door: &Door, body: Body) -> Result<Bytes, Refusal> {
     let limit = door.reception.registry.body_limit();
     read_body(body, limit, BODY_DEADLINE).await.map_err(|refused| match refused {
         BodyRefused::TooLarge => Refusal::from(&Error::PayloadTooLarge { limit }),
-        BodyRefused::TooSlow | BodyRefused::Broken => refused.refusal(),
+        BodyRefused::TooSlow | BodyRefused::NoRoom | BodyRefused::Broken => refused.refusal(),
     })
 }
 

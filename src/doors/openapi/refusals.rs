@@ -79,10 +79,27 @@ fn about(status: u16) -> &'static str {
 }
 
 fn headers(status: u16) -> Map<String, Value> {
-    let (header, about, kind) = match status {
-        401 => ("WWW-Authenticate", "How to authenticate.", "string"),
-        409 | 429 | 503 => ("Retry-After", "Seconds to wait, where waiting can help.", "integer"),
-        _ => return Map::new(),
+    let retry_after = ("Retry-After", "Seconds to wait, where waiting can help.", "integer");
+    let told: &[(&str, &str, &str)] = match status {
+        401 => &[("WWW-Authenticate", "How to authenticate.", "string")],
+        409 | 503 => &[retry_after],
+        429 => &[
+            retry_after,
+            (
+                "RateLimit-Policy",
+                "How many requests may come in how many seconds: \"credential\";q=100;w=2.",
+                "string",
+            ),
+            (
+                "RateLimit",
+                "How many are left, and in how many seconds more: \"credential\";r=0;t=1.",
+                "string",
+            ),
+        ],
+        _ => &[],
     };
-    Map::from_iter([(header.to_owned(), json!({ "description": about, "schema": { "type": kind } }))])
+    let header = |(name, about, kind): &(&str, &str, &str)| {
+        ((*name).to_owned(), json!({ "description": about, "schema": { "type": kind } }))
+    };
+    told.iter().map(header).collect()
 }

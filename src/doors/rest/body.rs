@@ -52,6 +52,6 @@ pub(super) async fn refuse(body: Body) -> Result<(), Refused> {
 fn not_read(refused: BodyRefused, limit: usize) -> Refused {
     match refused {
         BodyRefused::TooLarge => Error::PayloadTooLarge { limit }.into(),
-        BodyRefused::TooSlow | BodyRefused::Broken => refused.refusal().into(),
+        BodyRefused::TooSlow | BodyRefused::NoRoom | BodyRefused::Broken => refused.refusal().into(),
     }
 }
