@@ -12,6 +12,7 @@ mod gate;
 mod hangups;
 mod house;
 mod mailbox;
+mod malformed;
 mod mcp;
 mod model;
 mod plans;

@@ -169,3 +169,11 @@ async fn a_body_that_does_not_arrive_is_told_408_and_the_connection_closed() {
     assert_eq!((answer.status, answer.code().as_str()), (408, "request_timeout"));
     assert_eq!(client.rest().await, 0);
 }
+
+#[test]
+fn the_limits_are_those_that_are_documented() {
+    let limits = Limits::default();
+    assert_eq!((limits.head, limits.idle), (Duration::from_secs(10), Duration::from_secs(75)));
+    assert_eq!((limits.connections, limits.write), (20_000, Duration::from_secs(10)));
+    assert_eq!(waypost::doors::front::BODY_DEADLINE, Duration::from_secs(30));
+}
