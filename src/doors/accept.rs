@@ -187,7 +187,7 @@ fn answer(
     }
 }
 
-/// Nothing of the request is read, so the answer is the same at every path.
+/// Nothing of the request is read, so the answer is the same at every path, and to pages of every origin.
 async fn refuse(socket: TcpStream, limits: Limits, _permit: OwnedSemaphorePermit) {
     let message = "Too many connections are open. Try again.";
     let refusal =
@@ -195,7 +195,7 @@ async fn refuse(socket: TcpStream, limits: Limits, _permit: OwnedSemaphorePermit
     let body = refusal.problem().to_string();
     let answer = format!(
         "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\nretry-after: 1\r\n\
-         connection: close\r\ncontent-length: {}\r\n\r\n{body}",
+         access-control-allow-origin: *\r\naccess-control-expose-headers: retry-after\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
         body.len(),
     );
     let mut socket = Socket::new(socket, Arc::default(), limits.write, limits.linger);

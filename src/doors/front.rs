@@ -12,7 +12,7 @@ use axum::Router;
 use axum::extract::{MatchedPath, Request};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::Response;
-use http::header::{HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{ALLOW, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{Method, StatusCode};
 use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 use tracing::field::Empty;
@@ -113,6 +113,7 @@ fn cors(sites: &Sites) -> CorsLayer {
         ])
         .allow_headers(AllowHeaders::mirror_request())
         .expose_headers([
+            ALLOW,
             WWW_AUTHENTICATE,
             HeaderName::from_static("mcp-session-id"),
             HeaderName::from_static("mcp-protocol-version"),

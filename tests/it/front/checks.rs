@@ -90,6 +90,7 @@ async fn a_preflight_is_answered_for_every_header_and_never_allows_cookies() {
     let exposed = pod.ask(&get_request("/hello/a", "Origin: https://app.example\r\n")).await;
     let exposed = exposed.header("access-control-expose-headers").unwrap().to_ascii_lowercase();
     for name in [
+        "allow",
         "www-authenticate",
         "mcp-session-id",
         "mcp-protocol-version",

@@ -75,6 +75,7 @@ async fn a_connection_above_the_cap_is_told_so_and_the_next_free_place_serves() 
     let refused = pod.ask(&get_request("/livez", "")).await;
     assert_eq!((refused.status, refused.header("retry-after")), (503, Some("1")));
     assert_eq!(refused.code(), "temporarily_unavailable");
+    assert_eq!(refused.header("access-control-allow-origin"), Some("*"), "a page must be able to read it");
 
     drop(inside);
     let deadline = Instant::now() + Duration::from_secs(5);
