@@ -77,6 +77,10 @@ class Pod:
         if self.process.poll() is not None:
             self.start()
 
+    def processes(self):
+        """What to kill when time is up."""
+        return [self.process]
+
     def held_reads(self):
         """How many reads the pod holds now."""
         return self.counted("waypost_held_reads")

@@ -19,6 +19,7 @@ mod plans;
 mod private_cluster;
 mod processes;
 mod program;
+mod proxy;
 mod races;
 mod readme;
 mod rest;

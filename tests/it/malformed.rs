@@ -5,9 +5,9 @@
 //! could speak. Nothing that is refused leaves a trace, nothing is answered 5xx, and nobody is hung up on unanswered.
 
 mod addresses;
-mod arguments;
-mod envelopes;
-mod frames;
+pub mod arguments;
+pub mod envelopes;
+pub mod frames;
 mod heads;
 mod said;
 mod wire;
@@ -20,17 +20,22 @@ use crate::house::{Agent, House, send};
 pub struct Bench {
     pub house: House,
     pub agent: Agent,
-    /// Who pointed at the pod: an address to connect to, with which name.
+    /// Where rows are sent: the pod, or what stands before it.
     pub address: String,
 }
 
 impl Bench {
     pub async fn open() -> Bench {
         let house = House::open().await;
+        let address = house.pods[0].address.to_string();
+        Bench::at(house, address).await
+    }
+
+    /// In that house, by that way.
+    pub async fn at(house: House, address: String) -> Bench {
         let agent = house.register().await;
         let peer = house.register().await;
         send(&house, &peer, &agent, "hello").await;
-        let address = house.pods[0].address.to_string();
         Bench { house, agent, address }
     }
 

@@ -147,12 +147,12 @@ const METHODS: &[(&str, &str, &str)] = &[
 async fn every_address_that_leads_nowhere_has_its_one_answer() {
     let bench = Bench::open().await;
     let mut verdict = Verdict::default();
-    judge(&bench, &bench.address, &mut verdict).await;
+    judge(&bench, &mut verdict).await;
     verdict.end(110);
 }
 
 /// All rows, with a key that stands.
-pub async fn judge(bench: &Bench, address: &str, verdict: &mut Verdict) {
+pub async fn judge(bench: &Bench, verdict: &mut Verdict) {
     let rows = [PATHS, PLACES, ORGANIZATIONS, QUERIES].into_iter().flatten();
     let rows = rows.map(|(what, line, expected)| (what, line, *expected, None));
     let not_allowed = |line: &str| match line.starts_with("HEAD") {
@@ -173,7 +173,8 @@ pub async fn judge(bench: &Bench, address: &str, verdict: &mut Verdict) {
         let request = format!(
             "{method} {target} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
         );
-        let exchange = exchange(address, &request, false).await.unwrap_or_else(|end| panic!("{what}: {end}"));
+        let exchange =
+            exchange(&bench.address, &request, false).await.unwrap_or_else(|end| panic!("{what}: {end}"));
         verdict.judge(what, expected, &said(&exchange.answer));
         verdict.hold(what, exchange.after.is_empty(), &exchange.after);
         let allowed = exchange.answer.header("allow");

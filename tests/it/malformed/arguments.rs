@@ -130,12 +130,12 @@ const OBJECTS: &[Row] = &[
 async fn every_argument_that_no_tool_takes_has_its_one_answer_at_both_doors() {
     let bench = Bench::open().await;
     let mut verdict = Verdict::default();
-    judge(&bench, &bench.address, &mut verdict).await;
+    judge(&bench, &mut verdict).await;
     verdict.end(3 * 95);
 }
 
 /// All rows, over REST and in both eras of MCP.
-pub async fn judge(bench: &Bench, address: &str, verdict: &mut Verdict) {
+pub async fn judge(bench: &Bench, verdict: &mut Verdict) {
     let gone = super::never_issued();
     for (what, tool, arguments, over_rest) in [NUMBERS, TEXTS, IDS, OBJECTS].into_iter().flatten() {
         let before = bench.rows().await;
@@ -150,7 +150,7 @@ pub async fn judge(bench: &Bench, address: &str, verdict: &mut Verdict) {
             let what = format!("{what} ({tool}, {door})");
             let request = request(door, tool, &arguments, &bench.agent.key);
             let exchange =
-                exchange(address, &request, false).await.unwrap_or_else(|end| panic!("{what}: {end}"));
+                exchange(&bench.address, &request, false).await.unwrap_or_else(|end| panic!("{what}: {end}"));
             verdict.judge(&what, expected, &said(&exchange.answer));
             verdict.hold(&what, exchange.after.is_empty(), &exchange.after);
         }

@@ -164,12 +164,12 @@ const META: &str = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-0
 async fn every_message_that_is_no_request_of_mcp_has_its_one_answer() {
     let bench = Bench::open().await;
     let mut verdict = Verdict::default();
-    judge(&bench, &bench.address, &mut verdict).await;
+    judge(&bench, &mut verdict).await;
     verdict.end(2 * 115);
 }
 
 /// All rows, at both addresses of the endpoint.
-pub async fn judge(bench: &Bench, address: &str, verdict: &mut Verdict) {
+pub async fn judge(bench: &Bench, verdict: &mut Verdict) {
     let before = bench.rows().await;
     for (what, headers, body, expected) in [JSON, ENVELOPES, PARAMS, ERAS].into_iter().flatten() {
         for path in ["/mcp", "/o/public/mcp"] {
@@ -180,7 +180,7 @@ pub async fn judge(bench: &Bench, address: &str, verdict: &mut Verdict) {
             );
             let what = format!("{what} at {path}");
             let exchange =
-                exchange(address, &request, false).await.unwrap_or_else(|end| panic!("{what}: {end}"));
+                exchange(&bench.address, &request, false).await.unwrap_or_else(|end| panic!("{what}: {end}"));
             verdict.judge(&what, expected, &said(&exchange.answer));
             verdict.hold(&what, exchange.after.is_empty(), &exchange.after);
         }

@@ -179,6 +179,31 @@ async fn a_request_sent_behind_another_is_judged_like_any() {
     }
 }
 
+/// All rows, by a way on which a proxy may refuse them first: whatever the answer, it is no fault of the pods'.
+pub async fn judge_faults(bench: &Bench, verdict: &mut Verdict) {
+    let rows = ROWS.iter().map(|row| (row, false)).chain(CUT.iter().map(|row| (row, true)));
+    let before = bench.rows().await;
+    for ((what, bytes, expected), is_cut) in rows {
+        // A proxy may wait for all of a body that was promised.
+        if expected.starts_with("413") {
+            continue;
+        }
+        for door in [Door::Mcp, Door::Rest] {
+            let what = format!("{what} {door:?}");
+            // A connection that is out of step afterwards is the proxy's affair.
+            let Ok(exchange) = exchange(&bench.address, &door.fill(bytes, bench), is_cut).await else {
+                continue;
+            };
+            let answer = exchange.answer;
+            // A proxy calls it a bad gateway when the client's own body breaks off under it.
+            let by_pod = answer.header("x-request-id").is_some();
+            let fault = matches!(answer.status, 503 | 504) || (by_pod && answer.status >= 500);
+            verdict.hold(&what, !fault, &answer.head);
+        }
+    }
+    verdict.hold("all frames", bench.rows().await == before, "stored something");
+}
+
 /// Where a frame goes.
 #[derive(Debug, Clone, Copy)]
 enum Door {

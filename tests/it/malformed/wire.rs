@@ -7,7 +7,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 /// Longer than any answer here may take.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// One answer as it came.
 #[derive(Debug)]
@@ -20,7 +20,8 @@ pub struct Answer {
 impl Answer {
     /// The value of a header, its name in lower case.
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
+        let mut fields = self.head.lines().filter_map(|line| line.split_once(": "));
+        fields.find_map(|(field, value)| field.eq_ignore_ascii_case(name).then_some(value))
     }
 }
 
@@ -38,9 +39,7 @@ pub struct Exchange {
 /// Afterwards the connection is closed, or it is still understood: another request on it gets its own answer and
 /// not that of something smuggled in. With `is_cut` the client sends no more, and says so.
 pub async fn exchange(address: &str, text: &str, is_cut: bool) -> Result<Exchange, &'static str> {
-    timeout(PATIENCE, exchanged(address, text, is_cut))
-        .await
-        .unwrap_or_else(|_| panic!("no answer to {text:?}"))
+    timeout(PATIENCE, exchanged(address, text, is_cut)).await.unwrap_or(Err("silent"))
 }
 
 async fn exchanged(address: &str, text: &str, is_cut: bool) -> Result<Exchange, &'static str> {
@@ -58,7 +57,7 @@ async fn exchanged(address: &str, text: &str, is_cut: bool) -> Result<Exchange, 
         let after = if rest.is_empty() { String::new() } else { format!("more came: {ended:?} {rest:?}") };
         return Ok(Exchange { answer, after });
     }
-    stream.write_all(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+    let _ = stream.write_all(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
     let next = next(&mut stream, false).await;
     let is_alive = next.as_ref().is_ok_and(|next| next.body == "alive\n");
     let after = if is_alive { String::new() } else { format!("the connection is out of step: {next:?}") };
