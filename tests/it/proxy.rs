@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 use reqwest::RequestBuilder;
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 use waypost::config::Config;
 
@@ -128,7 +129,8 @@ async fn a_client_goes_on_while_a_pod_is_killed() {
     let read = |since: &Value| format!("/mailbox/messages?since={since}&wait=25");
 
     let before = last_poll(&house, &ada).await;
-    let held = tokio::spawn(client.get(&read(&json!(1)), &ada).send());
+    let mut held = JoinSet::new();
+    held.spawn(client.get(&read(&json!(1)), &ada).send());
     polled_since(&house, &ada, before).await;
     let mut holder = 0;
     until("held", async || {
@@ -141,14 +143,15 @@ async fn a_client_goes_on_while_a_pod_is_killed() {
     // What is sent meanwhile is there, once and in order.
     let mut sent = Vec::new();
     for number in 0..8 {
-        let letter = json!({ "recipient_agent_id": ada.id, "body": number.to_string(), "client_message_id": number.to_string() });
+        let number = number.to_string();
+        let letter = json!({ "recipient_agent_id": ada.id, "body": number, "client_message_id": number });
         sent.push(
             client.answer(|| client.post("/mailbox/messages", &bob).json(&letter)).await["message_id"]
                 .clone(),
         );
     }
     // The proxy has asked the other pod, or tells the reader to ask again.
-    let cut = held.await.unwrap().unwrap().status();
+    let cut = held.join_next().await.unwrap().unwrap().unwrap().status();
     assert!(cut == 200 || cut == 502, "{cut}");
     let page = client.answer(|| client.get(&read(&json!(1)), &ada)).await;
     let got: Vec<Value> = page["messages"].as_array().unwrap().iter().map(|one| one["id"].clone()).collect();
