@@ -14,6 +14,7 @@ async fn a_head_that_stands_still_is_cut_long_before_an_idle_connection() {
     let limits =
         Limits { head: Duration::from_millis(60), idle: Duration::from_secs(60), ..Limits::default() };
     let pod = Pod::start(limits).await;
+    let began = Instant::now();
     let mut fresh = pod.connect().await;
     fresh.send("GET / HTTP/1.1\r\nHo").await;
     assert_eq!(fresh.rest().await, 0);
@@ -23,6 +24,7 @@ async fn a_head_that_stands_still_is_cut_long_before_an_idle_connection() {
     assert_eq!(used.answer().await.status, 200);
     used.send("G").await;
     assert_eq!(used.rest().await, 0);
+    assert!(began.elapsed() < limits.idle / 2, "{:?}", began.elapsed());
 }
 
 #[tokio::test]
