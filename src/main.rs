@@ -19,6 +19,7 @@ async fn main() -> ExitCode {
     };
     let config = invocation.config;
     telemetry::install(&config.log);
+    telemetry::log_panics();
     let done = match invocation.role {
         Role::Serve => serve(&config).await,
         Role::Migrate => migrate(&config).await,

@@ -30,7 +30,7 @@ use tower::ServiceExt;
 
 use super::refusal::Refusal;
 use crate::telemetry::HTTP_CONNECTIONS;
-use head::{HEAD_LIMIT, Head, HeadTimer, has_field};
+use head::{HEAD_LIMIT, Head, HeadTimer, count_fields};
 use socket::Socket;
 
 /// hyper's buffers of a connection grow to this and no further; a head must fit in as well.
@@ -79,8 +79,8 @@ pub struct Drain {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Peer(pub SocketAddr);
 
-/// An extension of a request that had both a Content-Length and a Transfer-Encoding. hyper drops the length
-/// before anyone else sees it.
+/// An extension of a request in chunks that had a Content-Length too, or may have had: hyper drops the length
+/// before anyone else sees it, and of a request sent before the last answer was out, the head was not seen here.
 #[derive(Debug, Clone, Copy)]
 pub struct AmbiguousLength;
 
@@ -172,7 +172,7 @@ fn answer(
 ) -> impl Future<Output = Result<Response<Body>, Infallible>> + use<> {
     let bytes = head.complete();
     let chunked = request.headers().contains_key(header::TRANSFER_ENCODING);
-    let ambiguous = chunked && has_field(&bytes, "content-length");
+    let ambiguous = chunked && count_fields(&bytes) != Some(request.headers().len());
     let (parts, body) = request.into_parts();
     let (body, ended) = unread::watch(body);
     let mut request = Request::from_parts(parts, body);
@@ -187,7 +187,7 @@ fn answer(
     }
 }
 
-/// Nothing of the request is read, so the answer is the same at every path.
+/// Nothing of the request is read, so the answer is the same at every path, and to pages of every origin.
 async fn refuse(socket: TcpStream, limits: Limits, _permit: OwnedSemaphorePermit) {
     let message = "Too many connections are open. Try again.";
     let refusal =
@@ -195,7 +195,7 @@ async fn refuse(socket: TcpStream, limits: Limits, _permit: OwnedSemaphorePermit
     let body = refusal.problem().to_string();
     let answer = format!(
         "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\nretry-after: 1\r\n\
-         connection: close\r\ncontent-length: {}\r\n\r\n{body}",
+         access-control-allow-origin: *\r\naccess-control-expose-headers: retry-after\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
         body.len(),
     );
     let mut socket = Socket::new(socket, Arc::default(), limits.write, limits.linger);

@@ -5,6 +5,7 @@ pub mod front;
 pub(crate) mod mcp;
 pub(crate) mod media;
 pub mod openapi;
+pub(crate) mod pairs;
 pub mod probes;
 pub(crate) mod reception;
 pub(crate) mod refusal;

@@ -1,6 +1,7 @@
-"""One pod on a private cluster in a temporary folder, restartable at the same address."""
+"""One pod in a temporary folder, restartable at the same address; on a private cluster unless it is given a database."""
 
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -11,8 +12,9 @@ from pathlib import Path
 class Pod:
     """As a context: started on a free port, gone with its cluster and folder afterwards."""
 
-    def __init__(self, program):
+    def __init__(self, program, **settings):
         self.program = program
+        self.settings = settings
         self.listen = "127.0.0.1:0"
 
     def __enter__(self):
@@ -40,15 +42,9 @@ class Pod:
             "WAYPOST_REGISTER_LIMIT": "0",
             "WAYPOST_RATE_LIMIT": "0",
         }
-        # Settings of whoever runs the tests are not ours; where the server programs are is.
-        kept = {
-            name: value
-            for name, value in os.environ.items()
-            if name == "WAYPOST_PG_BIN" or not name.startswith(("WAYPOST_", "DATABASE_URL", "PG", "OTEL_"))
-        }
         self.process = subprocess.Popen(
             [self.program, "serve"],
-            env=kept | settings,
+            env=kept() | settings | self.settings,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=self.log,
@@ -81,8 +77,33 @@ class Pod:
         if self.process.poll() is not None:
             self.start()
 
+    def processes(self):
+        """What to kill when time is up."""
+        return [self.process]
+
     def held_reads(self):
         """How many reads the pod holds now."""
+        return self.counted("waypost_held_reads")
+
+    def counted(self, name):
+        """The sum of the metrics that begin so."""
         with urllib.request.urlopen(f"{self.ops}/metrics", timeout=10) as answer:
             lines = answer.read().decode().splitlines()
-        return sum(float(line.split()[1]) for line in lines if line.startswith("waypost_held_reads "))
+        return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(name))
+
+
+def shared_database(pod):
+    """The DATABASE_URL of the pod's private cluster, as a second pod on its folder is told."""
+    settings = {"WAYPOST_DATA_DIR": str(pod.folder / "data"), "WAYPOST_LISTEN": "127.0.0.1:0"}
+    second = subprocess.run(
+        [pod.program, "serve"], env=kept() | settings, stdin=subprocess.DEVNULL, capture_output=True, text=True
+    )
+    told = re.search(r"DATABASE_URL='([^']+)'", second.stderr)
+    assert told, second
+    return told.group(1)
+
+
+def kept():
+    """Settings of whoever runs the tests are not ours; where the server programs are is."""
+    ours = ("WAYPOST_", "DATABASE_URL", "PG", "OTEL_")
+    return {name: value for name, value in os.environ.items() if name == "WAYPOST_PG_BIN" or not name.startswith(ours)}

@@ -18,14 +18,19 @@ const OWN_WORDS: &str = "Thanks, it is done.";
 #[tokio::test]
 async fn over_mcp_without_headers_an_agent_that_knows_only_the_url_replies_in_six_calls() {
     let house = House::open().await;
+    reply_over_mcp(&house, house.url(0)).await;
+}
+
+/// From the URL to a reply over MCP, whatever stands between the URL and the house.
+pub async fn reply_over_mcp(house: &House, url: String) {
     let peer = house.register_with(json!({ "agent_name": "peer" })).await;
-    let mut agent = Newcomer::at(house.url(0));
+    let mut agent = Newcomer::at(url);
     let discovered = agent.rpc("initialize", json!({ "protocolVersion": "2025-11-25" })).await;
     let instructions = discovered["instructions"].as_str().unwrap();
     let begin = told(instructions, r"Call ([a-z_]+)");
 
     let registered = agent.tool(&begin, &json!({})).await;
-    mail(&house, &peer, &registered).await;
+    mail(house, &peer, &registered).await;
     // Eager, it calls without the key first; the refusal says which argument takes which field.
     let next = registered["next_actions"][0].clone();
     let refused = agent.tool(next["tool"].as_str().unwrap(), &json!({})).await;
@@ -49,15 +54,20 @@ async fn over_mcp_without_headers_an_agent_that_knows_only_the_url_replies_in_si
             break;
         }
     }
-    judge(&house, &peer, &reply, agent.calls).await;
+    judge(house, &peer, &reply, agent.calls).await;
 }
 
 #[tokio::test]
 async fn over_rest_an_agent_that_knows_only_the_url_replies_in_six_calls() {
     let house = House::open().await;
+    reply_over_rest(&house, house.url(0)).await;
+}
+
+/// The same over REST.
+pub async fn reply_over_rest(house: &House, url: String) {
     let peer = house.register_with(json!({ "agent_name": "peer" })).await;
-    let mut agent = Newcomer::at(house.url(0));
-    let text = reqwest::get(format!("{}/llms.txt", house.url(0))).await.unwrap().text().await.unwrap();
+    let text = reqwest::get(format!("{url}/llms.txt")).await.unwrap().text().await.unwrap();
+    let mut agent = Newcomer::at(url);
     let scheme = told(&text, r"`Authorization: (\w+)`");
     let begin = Regex::new(r"(?s)```\ncurl -X (\w+) \S+?(/api\S+) .*?-d '(.*?)'\n```").unwrap();
     let begin = begin.captures(&text).unwrap();
@@ -76,7 +86,7 @@ async fn over_rest_an_agent_that_knows_only_the_url_replies_in_six_calls() {
             (agent.filled_text(action["rest"].as_str().unwrap()), action["tool"].as_str().unwrap());
         let call = agent.rest(&line, tool, &arguments, Some(&authorization));
         let answer = match waiting {
-            true => tokio::join!(call, mail(&house, &peer, &registered)).0,
+            true => tokio::join!(call, mail(house, &peer, &registered)).0,
             false => call.await,
         };
         assert!(!waiting || answer["messages"][0]["sender_name"] == "peer", "{answer}");
@@ -85,7 +95,7 @@ async fn over_rest_an_agent_that_knows_only_the_url_replies_in_six_calls() {
             break;
         }
     }
-    judge(&house, &peer, &reply, agent.calls).await;
+    judge(house, &peer, &reply, agent.calls).await;
 }
 
 #[tokio::test]

@@ -138,6 +138,9 @@ impl Watch {
         let secrets = self.secrets.clone();
         assert_eq!(secrets.len(), 7, "{:?}", secrets.iter().map(|(name, _)| name).collect::<Vec<_>>());
         for (_, secret) in &secrets {
+            for (what, request) in mischief::encoded(&self.http, &self.url, secret) {
+                self.ask(&format!("{what}, encoded"), request).await;
+            }
             let bare = secret.strip_prefix("0x");
             for secret in bare.into_iter().chain([secret.as_str()]) {
                 for (what, request) in mischief::requests(&self.http, &self.url, secret) {

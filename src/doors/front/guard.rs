@@ -46,7 +46,9 @@ fn framing(request: &Request, probe: bool) -> Result<(), Refusal> {
     let bad = |message| Err(Refusal::new(StatusCode::BAD_REQUEST, "bad_request", message));
     let headers = request.headers();
     if request.extensions().get::<AmbiguousLength>().is_some() {
-        return bad("Send either Content-Length or Transfer-Encoding, not both.");
+        return bad(
+            "Send either Content-Length or Transfer-Encoding, not both, and send chunks only after the last answer.",
+        );
     }
     let coded = headers.get_all(TRANSFER_ENCODING).iter().count();
     if coded > 0

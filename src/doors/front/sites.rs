@@ -49,7 +49,8 @@ impl Sites {
     pub fn allow_host(&self, value: &str) -> bool {
         let Some(hosts) = &self.hosts else { return true };
         let Ok(authority) = value.parse::<Authority>() else { return false };
-        if value.contains('@') {
+        let port = authority.as_str().strip_prefix(authority.host()).unwrap_or("@");
+        if !port.is_empty() && authority.port_u16().is_none() {
             return false;
         }
         let whole = authority.as_str().to_ascii_lowercase();
@@ -94,6 +95,8 @@ mod tests {
             "a@localhost",
             "inbox.example.com.evil",
             "10.0.0.1",
+            "localhost:99999",
+            "localhost:",
         ] {
             assert!(!sites.allow_host(host), "{host}");
         }

@@ -5,6 +5,7 @@ use http::request::Parts;
 use serde_json::json;
 
 use crate::call::{Entry, Registry};
+use crate::doors::pairs::pairs;
 use crate::doors::reception::Reception;
 use crate::doors::refusal::Refusal;
 
@@ -24,12 +25,17 @@ impl Selection {
     /// toolsets at `/o/{org}/mcp`.
     ///
     /// # Errors
-    /// `unknown_toolset`, with the known ones.
+    /// `unknown_toolset`, with the known ones; 400 for a query that is not readable.
     pub fn read(head: &Parts, is_org_named: bool, reception: &Reception) -> Result<Selection, Refusal> {
         let registry = &reception.registry;
-        let query = head.uri.query().unwrap_or_default().split('&');
-        let query: Vec<_> = query.filter_map(|pair| pair.strip_prefix("toolsets=")).map(commas).collect();
-        if let Some(bits) = named(query.iter().flat_map(|names| names.split(',')), registry)? {
+        let mut asked = Vec::new();
+        for pair in pairs(head.uri.query().unwrap_or_default()) {
+            let (name, value) = pair?;
+            if name == "toolsets" {
+                asked.push(value);
+            }
+        }
+        if let Some(bits) = named(asked.iter().flat_map(|names| names.split(',')), registry)? {
             return Ok(Selection { bits, is_private: false });
         }
         let headers = head.headers.get_all(HEADER).iter();
@@ -79,11 +85,6 @@ fn bit(name: &str, registry: &Registry) -> Option<usize> {
 
 fn all(registry: &Registry) -> usize {
     Selection::count(registry) - 1
-}
-
-/// Forms percent-encode the commas. Names of toolsets hold only letters, so nothing else needs decoding.
-fn commas(value: &str) -> String {
-    value.replace("%2C", ",").replace("%2c", ",")
 }
 
 fn unknown(registry: &Registry) -> Refusal {

@@ -1,5 +1,7 @@
 //! Requests that carry a key where no key belongs.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -12,6 +14,21 @@ pub fn requests(http: &reqwest::Client, url: &str, secret: &str) -> Vec<(String,
     urls(&mut all, http, url, secret);
     bodies(&mut all, http, url, secret);
     rpc(&mut all, http, url, secret);
+    all
+}
+
+/// The same in headers, addresses and envelopes, written as some client may do by mistake: no rule knows a key in it,
+/// so nothing may be kept of what is sent there. (In a body it would be text like any.)
+pub fn encoded(http: &reqwest::Client, url: &str, secret: &str) -> Vec<(String, RequestBuilder)> {
+    let bytes = secret.as_bytes();
+    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let percent: String = bytes.iter().map(|byte| format!("%{byte:02X}")).collect();
+    let mut all = Vec::new();
+    for text in [STANDARD.encode(bytes), URL_SAFE_NO_PAD.encode(bytes), hex, percent] {
+        headers(&mut all, http, url, &text);
+        urls(&mut all, http, url, &text);
+        rpc(&mut all, http, url, &text);
+    }
     all
 }
 
@@ -57,7 +74,7 @@ fn headers(all: &mut Requests, http: &reqwest::Client, url: &str, secret: &str) 
             if name == "Content-Type" { call } else { call.header("Content-Type", "application/json") };
         all.push((format!("{what} over MCP"), call.body(body.to_string())));
     }
-    let method = Method::from_bytes(secret.as_bytes()).unwrap();
+    let Ok(method) = Method::from_bytes(secret.as_bytes()) else { return };
     all.push(("the method".into(), http.request(method.clone(), format!("{url}/api/v1/whoami"))));
     all.push(("the method at /mcp".into(), http.request(method, format!("{url}/mcp"))));
 }

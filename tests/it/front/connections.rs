@@ -14,6 +14,7 @@ async fn a_head_that_stands_still_is_cut_long_before_an_idle_connection() {
     let limits =
         Limits { head: Duration::from_millis(60), idle: Duration::from_secs(60), ..Limits::default() };
     let pod = Pod::start(limits).await;
+    let began = Instant::now();
     let mut fresh = pod.connect().await;
     fresh.send("GET / HTTP/1.1\r\nHo").await;
     assert_eq!(fresh.rest().await, 0);
@@ -23,6 +24,7 @@ async fn a_head_that_stands_still_is_cut_long_before_an_idle_connection() {
     assert_eq!(used.answer().await.status, 200);
     used.send("G").await;
     assert_eq!(used.rest().await, 0);
+    assert!(began.elapsed() < limits.idle / 2, "{:?}", began.elapsed());
 }
 
 #[tokio::test]
@@ -75,6 +77,7 @@ async fn a_connection_above_the_cap_is_told_so_and_the_next_free_place_serves() 
     let refused = pod.ask(&get_request("/livez", "")).await;
     assert_eq!((refused.status, refused.header("retry-after")), (503, Some("1")));
     assert_eq!(refused.code(), "temporarily_unavailable");
+    assert_eq!(refused.header("access-control-allow-origin"), Some("*"), "a page must be able to read it");
 
     drop(inside);
     let deadline = Instant::now() + Duration::from_secs(5);
@@ -168,4 +171,12 @@ async fn a_body_that_does_not_arrive_is_told_408_and_the_connection_closed() {
     let answer = client.answer().await;
     assert_eq!((answer.status, answer.code().as_str()), (408, "request_timeout"));
     assert_eq!(client.rest().await, 0);
+}
+
+#[test]
+fn the_limits_are_those_that_are_documented() {
+    let limits = Limits::default();
+    assert_eq!((limits.head, limits.idle), (Duration::from_secs(10), Duration::from_secs(75)));
+    assert_eq!((limits.connections, limits.write), (20_000, Duration::from_secs(10)));
+    assert_eq!(waypost::doors::front::BODY_DEADLINE, Duration::from_secs(30));
 }
