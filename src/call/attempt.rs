@@ -6,11 +6,14 @@ use tokio::time::timeout;
 
 use super::dispatch::{Dispatch, Job};
 use super::registry::Ran;
-use super::transaction::{ATTEMPT, Ended, Transaction};
 use super::{Effect, Error, Result};
 use crate::postgres::pool::{Borrowed, is_lost, silence};
+use crate::postgres::transaction::{Ended, Transaction};
 use crate::telemetry;
 
+/// How long one attempt at a call's work may take. Postgres ends a statement that takes too
+/// long by itself and says so; who hears nothing even after this is not connected any more.
+const ATTEMPT: Duration = Duration::from_secs(20);
 /// How often a call that collided is tried again.
 const MOST_COLLISIONS: usize = 3;
 
@@ -46,8 +49,8 @@ impl Dispatch {
     }
 
     async fn write(&self, job: &Job, held_for: Option<Duration>) -> Result<Ran, Failed> {
-        let mut transaction = Transaction::begin(&self.pool).await?;
-        let mut call = self.open(job, transaction.connection()?, held_for);
+        let mut transaction = Transaction::begin(&self.pool).await.map_err(Error::from)?;
+        let mut call = self.open(job, transaction.connection().map_err(Error::from)?, held_for);
         let ran = in_time(job.command.run(&mut call)).await;
         let (news, posted) = (call.news, call.posted);
         let ran = match ran {

@@ -11,12 +11,12 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::caller::BAD_AGENT_KEY;
-use super::cause;
 use super::fingerprint::Fingerprint;
 use super::holds::Holds;
 use super::registry::{Command, Entry, Ran};
 use super::turns::Turns;
 use super::{Access, Caller, Error, Result, Terms};
+use crate::error::cause;
 use crate::telemetry;
 use crate::wakes::{News, Topic, Wakes};
 

@@ -11,9 +11,8 @@ use uuid::Uuid;
 
 use super::inbound::Policy;
 use super::rows;
-use crate::call::{
-    Access, Call, Effect, Error, Hints, Reach, Result, Route, Spec, Tool, cursor, instant, page,
-};
+use crate::call::{Access, Call, Effect, Error, Hints, Reach, Result, Route, Spec, Tool, cursor, page};
+use crate::instant;
 
 /// Your agents, oldest first, with the keys that still work (never the keys themselves).
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -10,7 +10,8 @@ use uuid::Uuid;
 
 use super::liveness::stamp_poll;
 use super::rows::{self, Message, State, message_columns};
-use crate::call::{Access, Call, Effect, Hints, Reach, Result, Route, Spec, Tool, instant, lock, page};
+use crate::call::{Access, Call, Effect, Hints, Reach, Result, Route, Spec, Tool, lock, page};
+use crate::instant;
 
 /// Lease pending messages, oldest first, so that no other worker takes them while you work.
 ///

@@ -9,9 +9,10 @@ use uuid::Uuid;
 use super::liveness::liveness_of;
 use super::recipient::{self, Wanted};
 use super::{retry, rules};
-use crate::call::error::Liveness;
-use crate::call::{Access, Call, Effect, Error, Hints, Reach, Result, Route, Spec, Tool, instant};
+use crate::call::{Access, Call, Effect, Error, Hints, Reach, Result, Route, Spec, Tool};
+use crate::error::Liveness;
 use crate::inbox::{Acks, Key, Letter, Posted, Posting, Sender, Verdict};
+use crate::instant;
 
 mod answering;
 

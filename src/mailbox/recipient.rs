@@ -6,8 +6,8 @@ use uuid::Uuid;
 
 use super::liveness::is_monitored;
 use super::names;
-use crate::call::error::Candidate;
 use crate::call::{Call, Error, Result};
+use crate::error::Candidate;
 use crate::inbox::{self, Posting, Verdict};
 use crate::wakes::Topic;
 

@@ -8,7 +8,8 @@ use uuid::Uuid;
 
 use super::liveness::is_monitored;
 use crate::call::caller::BAD_AGENT_KEY;
-use crate::call::{Access, Call, Effect, Error, Hints, Reach, Result, Route, Spec, Tool, instant};
+use crate::call::{Access, Call, Effect, Error, Hints, Reach, Result, Route, Spec, Tool};
+use crate::instant;
 
 /// Show which agent your key belongs to. Use it to check a key you found.
 #[derive(Debug, Deserialize, JsonSchema)]
