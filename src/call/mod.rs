@@ -8,6 +8,7 @@ mod attempt;
 pub mod caller;
 pub mod credential;
 pub(crate) mod cursor;
+pub mod db;
 pub mod dialect;
 pub mod dispatch;
 pub(crate) mod field_path;

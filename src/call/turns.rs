@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument;
@@ -30,13 +30,33 @@ impl Turns {
     /// # Errors
     /// `temporarily_unavailable` when no turn came in time; `internal_error` when the work panicked.
     pub async fn take<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> Result<T> {
-        let turn = timeout(ACQUIRE, self.free.clone().acquire_owned()).await;
-        let turn = turn.map_err(|_| sqlx::Error::PoolTimedOut)?.map_err(Error::internal)?;
+        let turn = self.wait().await?;
         let working = async move {
             let done = work.await;
             drop(turn);
             done
         };
-        self.tasks.spawn(working.in_current_span()).await.map_err(Error::internal)
+        self.detach(working).await
+    }
+
+    /// Does work in a task of its own that takes its turns as it needs them. A client that hangs up
+    /// takes nothing back.
+    ///
+    /// # Errors
+    /// `internal_error` when the work panicked.
+    pub async fn detach<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T> {
+        self.tasks.spawn(work.in_current_span()).await.map_err(Error::internal)
+    }
+
+    /// Waits for a turn, which lasts as long as what this returns.
+    ///
+    /// # Errors
+    /// `temporarily_unavailable` when none came in time.
+    pub async fn wait(&self) -> Result<OwnedSemaphorePermit> {
+        let turn = timeout(ACQUIRE, self.free.clone().acquire_owned()).await;
+        turn.map_err(|_| sqlx::Error::PoolTimedOut)?.map_err(Error::internal)
     }
 }

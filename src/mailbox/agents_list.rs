@@ -91,7 +91,7 @@ impl Tool for AgentsList {
         let (org_id, owner_id) = (call.caller.org.org_id, call.caller.owner()?.owner_id);
         let listing = format!("agents/{owner_id}");
         let after = self.cursor.as_deref().map(|text| cursor::decode::<Place>(&listing, text)).transpose()?;
-        let mut agents = rows(call.db, org_id, owner_id, after, self.limit + 1).await?;
+        let mut agents = rows(call.db.get().await?, org_id, owner_id, after, self.limit + 1).await?;
         let fits = page::fitting(&agents, FRAME)?.min(self.limit as usize);
         let has_more = agents.len() > fits;
         agents.truncate(fits);

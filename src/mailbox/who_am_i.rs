@@ -66,7 +66,7 @@ impl Tool for WhoAmI {
         ))
         .bind(call.caller.org.org_id)
         .bind(agent.agent_id)
-        .fetch_optional(&mut *call.db)
+        .fetch_optional(call.db.get().await?)
         .await?;
         // An agent that was removed a moment ago may still be known at the gate.
         let row = row.ok_or(Error::Unauthorized(BAD_AGENT_KEY))?;
