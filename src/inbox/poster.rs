@@ -29,9 +29,9 @@ use crate::wakes::{Task, Wakes};
 /// Connections that post, beside those of the pool.
 pub const LANES: usize = 2;
 /// How long a posting may wait to be carried out before its caller is told to try again.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// How long its caller waits at most: longer than everything that bounds a lane.
-const ANSWERED: Duration = Duration::from_secs(19);
+const PATIENCE: Duration = Duration::from_secs(6);
+/// How long its caller waits at most: longer than the patience and everything that bounds a lane's try.
+const ANSWERED: Duration = Duration::from_millis(19_500);
 
 /// The way to post. One per pod; cheap to clone.
 #[derive(Clone)]

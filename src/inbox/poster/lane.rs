@@ -7,7 +7,7 @@ use std::time::Duration;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection, PgConnection};
 use tokio::task::yield_now;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::queue::{Batch, Ticket, Waiting};
@@ -15,12 +15,12 @@ use super::{Desk, outcome_unknown};
 use crate::error::{Error, Result};
 use crate::inbox::post::post;
 use crate::inbox::posting::{Patience, Posting, Verdict};
-use crate::postgres::pool::{ANSWER, is_lost, silence};
-use crate::postgres::transaction::{self, Ended};
+use crate::postgres::pool::is_lost;
+use crate::postgres::transaction::{self, Ended, Xid};
 use crate::telemetry;
 use crate::wakes::Topic;
 
-/// How long the statements of a batch may take together before the connection is given up.
+/// How long everything before the commit may take before the connection is given up.
 const WORK: Duration = Duration::from_secs(3);
 /// How long to leave a database alone that could not be connected to.
 const BACK_OFF: Duration = Duration::from_millis(200);
@@ -54,6 +54,13 @@ struct Lane {
     desk: Arc<Desk>,
     options: PgConnectOptions,
     db: Option<PgConnection>,
+}
+
+/// A batch that is written and not committed.
+struct Began {
+    db: PgConnection,
+    xid: Xid,
+    verdicts: Vec<Verdict>,
 }
 
 /// How a try at a batch ended.
@@ -103,40 +110,37 @@ impl Lane {
     /// spoil it for the others.
     async fn fates(&mut self, postings: &[Posting], patience: Patience) -> Vec<Fate> {
         match self.attempt(postings, patience).await {
-            Tried::Refused(_) if postings.len() > 1 => {
-                let mut fates = Vec::with_capacity(postings.len());
-                for posting in postings {
-                    let alone = self.attempt(slice::from_ref(posting), patience).await;
-                    fates.extend(fates_of(alone, 1));
-                }
-                fates
-            }
+            Tried::Refused(_) if postings.len() > 1 => self.one_by_one(postings, patience).await,
             tried => fates_of(tried, postings.len()),
         }
     }
 
-    async fn attempt(&mut self, postings: &[Posting], patience: Patience) -> Tried {
-        let Some(mut db) = self.connection().await else { return Tried::Lost };
-        let tried = self.transact(&mut db, postings, patience).await;
-        let is_clean = match tried {
-            Tried::Done(_) => true,
-            Tried::Refused(_) => transaction::rollback(&mut db).await,
-            // Nobody can be sure of the connection's state.
-            Tried::Lost | Tried::Unknown(_) => false,
-        };
-        self.db = is_clean.then_some(db);
-        tried
+    /// Those that there is no time left for, or no connection, come again.
+    async fn one_by_one(&mut self, postings: &[Posting], patience: Patience) -> Vec<Fate> {
+        let until = Instant::now() + WORK;
+        let mut fates = Vec::with_capacity(postings.len());
+        for posting in postings {
+            let tried = self.attempt(slice::from_ref(posting), patience).await;
+            let is_lost = matches!(tried, Tried::Lost);
+            fates.extend(fates_of(tried, 1));
+            if is_lost || Instant::now() > until {
+                break;
+            }
+        }
+        fates.resize_with(postings.len(), || Fate::Again { counts: false });
+        fates
     }
 
-    async fn transact(&self, db: &mut PgConnection, postings: &[Posting], patience: Patience) -> Tried {
-        let Ok(xid) = transaction::begin(db).await else { return Tried::Lost };
-        let work = post(db, self.desk.caps, postings, patience);
-        let verdicts = match timeout(WORK, work).await.unwrap_or_else(|_| Err(silence().into())) {
-            Ok(verdicts) => verdicts,
-            Err(error) => return if is_refused(&error) { Tried::Refused(error) } else { Tried::Lost },
+    async fn attempt(&mut self, postings: &[Posting], patience: Patience) -> Tried {
+        let began = match timeout(WORK, self.begin(postings, patience)).await {
+            Ok(Ok(began)) => began,
+            Ok(Err(tried)) => return tried,
+            Err(_) => return Tried::Lost,
         };
-        match transaction::commit(db, &xid, &self.options).await {
+        let Began { mut db, xid, verdicts } = began;
+        match transaction::commit(&mut db, &xid, &self.options).await {
             Ended::Committed => {
+                self.db = Some(db);
                 self.tell(&verdicts, postings, true);
                 Tried::Done(verdicts)
             }
@@ -150,15 +154,28 @@ impl Lane {
         }
     }
 
+    /// Everything up to the commit. A connection that anybody could doubt is dropped, and closed by that.
+    async fn begin(&mut self, postings: &[Posting], patience: Patience) -> Result<Began, Tried> {
+        let mut db = self.connection().await.ok_or(Tried::Lost)?;
+        let xid = transaction::begin(&mut db).await.map_err(|_| Tried::Lost)?;
+        match post(&mut db, self.desk.caps, postings, patience).await {
+            Ok(verdicts) => Ok(Began { db, xid, verdicts }),
+            Err(error) if is_refused(&error) => {
+                self.db = transaction::rollback(&mut db).await.then_some(db);
+                Err(Tried::Refused(error))
+            }
+            Err(_) => Err(Tried::Lost),
+        }
+    }
+
     async fn connection(&mut self) -> Option<PgConnection> {
         if let Some(db) = self.db.take() {
             return Some(db);
         }
-        match timeout(ANSWER, PgConnection::connect_with(&self.options)).await {
-            Ok(Ok(db)) => Some(db),
-            failed => {
-                let error = failed.unwrap_or_else(|_| Err(silence())).err();
-                tracing::warn!(?error, "a lane cannot reach the database; trying again");
+        match PgConnection::connect_with(&self.options).await {
+            Ok(db) => Some(db),
+            Err(error) => {
+                tracing::warn!(%error, "a lane cannot reach the database; trying again");
                 sleep(BACK_OFF).await;
                 None
             }

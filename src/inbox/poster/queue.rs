@@ -241,3 +241,6 @@ impl Batch {
         self.tickets.push(waiting.ticket);
     }
 }
+
+#[cfg(test)]
+mod tests;
