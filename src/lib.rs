@@ -10,7 +10,7 @@ pub mod database;
 pub mod doors;
 pub mod error;
 pub(crate) mod gate;
-pub(crate) mod inbox;
+pub mod inbox;
 pub(crate) mod instant;
 pub mod mailbox;
 pub mod nearest;

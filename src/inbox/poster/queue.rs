@@ -61,6 +61,8 @@ pub(super) struct Queue {
     /// Postings that were put back too often: one lane at a time waits for what they need.
     stubborn: VecDeque<Waiting>,
     is_lane_waiting: bool,
+    /// Stubborn ones went last: those of the same mailbox must not wait for them for ever.
+    is_turn_of_others: bool,
     /// Mailboxes in a lane.
     busy: HashSet<Mailbox>,
     waiting: usize,
@@ -91,18 +93,13 @@ impl Queue {
 
     /// The next batch, if anything can go. Its mailboxes are busy until it is [settled](Queue::settle).
     pub fn take(&mut self, now: Instant) -> Option<Batch> {
-        let mut batch = Batch::new(Patience::Wait);
-        if !self.is_lane_waiting {
-            self.take_stubborn(&mut batch, now);
-        }
-        if batch.postings.is_empty() {
-            batch = Batch::new(Patience::Skip);
-            self.take_in_turn(&mut batch, now);
-        }
-        if batch.postings.is_empty() {
-            return None;
-        }
-        self.is_lane_waiting |= batch.hold.patience == Patience::Wait;
+        let batch = match self.is_turn_of_others {
+            true => self.take_in_turn(now).or_else(|| self.take_stubborn(now)),
+            false => self.take_stubborn(now).or_else(|| self.take_in_turn(now)),
+        }?;
+        let waits = batch.hold.patience == Patience::Wait;
+        self.is_turn_of_others = waits;
+        self.is_lane_waiting |= waits;
         self.busy.extend(&batch.hold.mailboxes);
         Some(batch)
     }
@@ -137,8 +134,11 @@ impl Queue {
     }
 
     /// Those of one mailbox that were put back too often.
-    fn take_stubborn(&mut self, batch: &mut Batch, now: Instant) {
-        let mut home = None;
+    fn take_stubborn(&mut self, now: Instant) -> Option<Batch> {
+        let (mut batch, mut home) = (Batch::new(Patience::Wait), None);
+        if self.is_lane_waiting {
+            return None;
+        }
         for waiting in std::mem::take(&mut self.stubborn) {
             let is_of_home = home.is_none_or(|home| home == waiting.home());
             if waiting.is_given_up(now) {
@@ -150,23 +150,25 @@ impl Queue {
                 self.stubborn.push_back(waiting);
             }
         }
+        batch.if_any()
     }
 
     /// One turn after the other, until the batch is full or nothing more can go.
-    fn take_in_turn(&mut self, batch: &mut Batch, now: Instant) {
-        let mut in_vain = 0;
+    fn take_in_turn(&mut self, now: Instant) -> Option<Batch> {
+        let (mut batch, mut in_vain) = (Batch::new(Patience::Skip), 0);
         while batch.has_room()
             && in_vain < self.turns.len()
             && let Some(org_id) = self.turns.pop_front()
         {
             let before = self.waiting;
-            self.take_of(org_id, batch, now);
+            self.take_of(org_id, &mut batch, now);
             in_vain = if self.waiting < before { 0 } else { in_vain + 1 };
             match self.orgs.get(&org_id).is_some_and(|org| !org.turns.is_empty()) {
                 true => self.turns.push_back(org_id),
                 false => _ = self.orgs.remove(&org_id),
             }
         }
+        batch.if_any()
     }
 
     /// One turn of an organization: of the first of its mailboxes that can go.
@@ -229,6 +231,10 @@ impl Batch {
     fn new(patience: Patience) -> Batch {
         let hold = Hold { patience, mailboxes: HashSet::new() };
         Batch { postings: Vec::new(), tickets: Vec::new(), hold }
+    }
+
+    fn if_any(self) -> Option<Batch> {
+        (!self.postings.is_empty()).then_some(self)
     }
 
     fn has_room(&self) -> bool {
