@@ -8,8 +8,8 @@ use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection, PgConnection};
 use tokio::time::{Instant, sleep};
 
-use crate::call::{Error, cause};
 use crate::config::Config;
+use crate::error::{Error, cause};
 use crate::postgres::private::{self, PrivateCluster};
 use crate::postgres::{pool, schema};
 

@@ -5,11 +5,12 @@ use sqlx::postgres::PgConnectOptions;
 use sqlx::{PgConnection, PgPool, Row};
 use uuid::Uuid;
 
-use crate::call::transaction::{Ended, Transaction};
-use crate::call::{Error, Organization, Result, instant};
+use crate::call::{Error, Organization, Result};
 use crate::config::{AgentChore, Caps, Chore, KeyChore, OrgChore, Registration};
+use crate::instant;
 use crate::mailbox::{NewAgent, create_agent, mint_agent_key, names, revoke_keys};
 use crate::postgres::pool;
+use crate::postgres::transaction::{Ended, Transaction};
 
 /// Carries out one chore in one transaction, and gives what to print.
 pub async fn run(options: PgConnectOptions, chore: Chore) -> Result<Value> {

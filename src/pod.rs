@@ -24,6 +24,7 @@ use crate::doors::front::{Sites, front, ops_front};
 use crate::doors::probes::{self, Check, Checks};
 use crate::doors::reception::Reception;
 use crate::gate::{Gate, RateLimits, pods};
+use crate::inbox::Poster;
 use crate::postgres::{pool, schema};
 use crate::telemetry::{self, Metrics};
 use crate::wakes::Wakes;
@@ -80,7 +81,8 @@ impl Pod {
         let sites = Sites::new(config, &dispatch.terms.public_url);
 
         let mut background = JoinSet::new();
-        for (name, task) in dispatch.wakes.tasks(&options, &stop) {
+        let lanes = dispatch.poster.tasks(&options, &stop);
+        for (name, task) in dispatch.wakes.tasks(&options, &stop).into_iter().chain(lanes) {
             background.spawn(named(name, task));
         }
         background.spawn(named("chores", chores::run(options, stop.clone())));
@@ -170,10 +172,12 @@ fn dispatch(
     options: &PgConnectOptions,
     draining: CancellationToken,
 ) -> Dispatch {
+    let wakes = Wakes::default();
     Dispatch {
         pool: pool::open(options.clone(), config.pool),
         terms: Arc::new(Terms { public_url, caps: config.caps, register_limit: config.register_limit }),
-        wakes: Wakes::default(),
+        poster: Poster::new(config.caps, wakes.clone()),
+        wakes,
         turns: Turns::new(config.pool),
         holds: Holds::new(config.holds),
         draining,

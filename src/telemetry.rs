@@ -24,6 +24,8 @@ pub const HTTP_CONNECTIONS: &str = "waypost_http_connections";
 pub const HELD_READS: &str = "waypost_held_reads";
 /// Messages stored for a recipient.
 pub const MESSAGES_POSTED: &str = "waypost_messages_posted_total";
+/// Postings carried out in one transaction.
+pub const POSTED_TOGETHER: &str = "waypost_posted_together";
 /// Sleepers woken. Label: `source` (local, notified, swept).
 pub const WAKES: &str = "waypost_wakes_total";
 /// Database connections of the pool. Label: `state` (idle, busy).
@@ -32,6 +34,9 @@ pub const POOL_CONNECTIONS: &str = "waypost_pool_connections";
 /// Upper bounds of [`CALL_SECONDS`]; the last ones are for held reads.
 const SECONDS: &[f64] =
     &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0, 60.0];
+
+/// Upper bounds of [`POSTED_TOGETHER`].
+const TOGETHER: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0];
 
 /// How often finished samples are folded into their buckets.
 const UPKEEP: Duration = Duration::from_secs(5);
@@ -116,6 +121,9 @@ fn install_metrics() -> Metrics {
     // The only refusal is an empty list of buckets; the constant has some.
     let builder = builder
         .set_buckets_for_metric(Matcher::Full(CALL_SECONDS.to_owned()), SECONDS)
+        .and_then(|builder| {
+            builder.set_buckets_for_metric(Matcher::Full(POSTED_TOGETHER.to_owned()), TOGETHER)
+        })
         .unwrap_or_else(|_| PrometheusBuilder::new());
     let recorder = builder.build_recorder();
     let handle = recorder.handle();
@@ -132,6 +140,7 @@ fn describe() {
     describe_gauge!(HTTP_CONNECTIONS, "Connections open now");
     describe_gauge!(HELD_READS, "Reads and streams held now");
     describe_counter!(MESSAGES_POSTED, "Messages stored for a recipient");
+    describe_histogram!(POSTED_TOGETHER, "Postings carried out in one transaction");
     describe_counter!(WAKES, "Sleepers woken, by what woke them");
     describe_gauge!(POOL_CONNECTIONS, "Database connections of the pool, by state");
 }

@@ -9,6 +9,7 @@ use regex::Regex;
 use serde_json::{Map, Value};
 
 use super::field_path::FieldPath;
+use crate::error::Error;
 
 /// A tool's input schema, compiled once at start.
 #[derive(Debug)]
@@ -37,6 +38,15 @@ pub enum Fault {
         /// What is wanted, to follow the field's name: `must be a whole number from 1 to 100`.
         problem: String,
     },
+}
+
+impl From<Fault> for Error {
+    fn from(fault: Fault) -> Error {
+        match fault {
+            Fault::Unknown { field, suggestion } => Error::UnknownField { field, suggestion },
+            Fault::Invalid { field, problem } => Error::Invalid { field, problem },
+        }
+    }
 }
 
 impl Shape {

@@ -4,13 +4,17 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
+use super::db::Db;
 use super::dispatch::{Dispatch, Job};
 use super::registry::Ran;
-use super::transaction::{ATTEMPT, Ended, Transaction};
 use super::{Effect, Error, Result};
 use crate::postgres::pool::{Borrowed, is_lost, silence};
+use crate::postgres::transaction::{Ended, Transaction};
 use crate::telemetry;
 
+/// How long one attempt at a call's work may take. Postgres ends a statement that takes too
+/// long by itself and says so; who hears nothing even after this is not connected any more.
+const ATTEMPT: Duration = Duration::from_secs(20);
 /// How often a call that collided is tried again.
 const MOST_COLLISIONS: usize = 3;
 
@@ -25,6 +29,7 @@ impl Dispatch {
             let outcome = match job.entry.spec.effect {
                 Effect::Statements => self.read(job, held_for).await,
                 Effect::Transaction => self.write(job, held_for).await,
+                Effect::Posting => self.post(job).await,
             };
             match outcome {
                 Err(Failed::Collided(_)) if collisions < MOST_COLLISIONS => collisions += 1,
@@ -37,7 +42,7 @@ impl Dispatch {
 
     async fn read(&self, job: &Job, held_for: Option<Duration>) -> Result<Ran, Failed> {
         let mut connection = Borrowed::from(&self.pool).await.map_err(Error::from)?;
-        let mut call = self.open(job, connection.db().map_err(Error::from)?, held_for);
+        let mut call = self.open(job, Db::open(connection.db().map_err(Error::from)?), held_for);
         let ran = in_time(job.command.run(&mut call)).await;
         if !matches!(ran, Err(Error::Unavailable { .. })) {
             connection.release();
@@ -45,9 +50,19 @@ impl Dispatch {
         Ok(ran?)
     }
 
+    /// A connection is held while it reads, and none while its posting is carried out.
+    async fn post(&self, job: &Job) -> Result<Ran, Failed> {
+        let mut call = self.open(job, Db::on_demand(&self.pool, &self.turns), None);
+        let ran = in_time(job.command.run(&mut call)).await;
+        if !matches!(ran, Err(Error::Unavailable { .. })) {
+            call.db.release()?;
+        }
+        Ok(ran?)
+    }
+
     async fn write(&self, job: &Job, held_for: Option<Duration>) -> Result<Ran, Failed> {
-        let mut transaction = Transaction::begin(&self.pool).await?;
-        let mut call = self.open(job, transaction.connection()?, held_for);
+        let mut transaction = Transaction::begin(&self.pool).await.map_err(Error::from)?;
+        let mut call = self.open(job, Db::open(transaction.connection().map_err(Error::from)?), held_for);
         let ran = in_time(job.command.run(&mut call)).await;
         let (news, posted) = (call.news, call.posted);
         let ran = match ran {

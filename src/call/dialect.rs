@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::Error;
-use super::error::Retry;
+use crate::error::Retry;
 
 /// The spelling of one toolset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,19 +4,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use sqlx::{PgConnection, PgPool};
+use sqlx::PgPool;
 use time::OffsetDateTime;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::caller::BAD_AGENT_KEY;
-use super::cause;
+use super::db::Db;
 use super::fingerprint::Fingerprint;
 use super::holds::Holds;
 use super::registry::{Command, Entry, Ran};
-use super::turns::{QueueFull, Turns};
-use super::{Access, Caller, Error, Result, Terms};
+use super::turns::Turns;
+use super::{Access, Caller, Effect, Error, Result, Terms};
+use crate::error::{QueueFull, cause};
+use crate::inbox::{Poster, Posting, Verdict};
 use crate::telemetry;
 use crate::wakes::{News, Topic, Wakes};
 
@@ -27,6 +29,8 @@ pub struct Dispatch {
     pub pool: PgPool,
     /// What calls are judged by.
     pub terms: Arc<Terms>,
+    /// Carries out postings.
+    pub poster: Poster,
     /// Who is woken by what was committed.
     pub wakes: Wakes,
     /// Who works on those connections.
@@ -65,8 +69,8 @@ pub struct Note {
 
 /// What a running tool may touch.
 pub struct Call<'a> {
-    /// The connection: in a transaction for tools that write.
-    pub db: &'a mut PgConnection,
+    /// The database: in a transaction for tools that write.
+    pub db: Db<'a>,
     /// Who calls.
     pub caller: &'a Caller,
     /// What this deployment allows.
@@ -79,6 +83,7 @@ pub struct Call<'a> {
     pub held_for: Option<Duration>,
     pub(super) news: Vec<News>,
     pub(super) posted: u64,
+    poster: &'a Poster,
     progress: Option<&'a Progress>,
     is_replay: bool,
 }
@@ -89,9 +94,20 @@ impl Call<'_> {
         self.news.push((topic, at));
     }
 
-    /// Counts messages stored for a recipient, once the transaction is committed.
+    /// Counts messages that were stored in the call's own transaction, once it is committed.
     pub fn count_posted(&mut self, letters: usize) {
         self.posted += letters as u64;
+    }
+
+    /// Posts: answers once it is stored for good, and wakes who waits for it. Only for tools whose
+    /// [effect](super::Effect::Posting) that is.
+    ///
+    /// # Errors
+    /// Those of [`Poster::post`].
+    pub async fn post(&mut self, posting: Posting) -> Result<Verdict> {
+        // Nobody holds a connection while waiting for another one's commit.
+        self.db.release()?;
+        self.poster.post(posting).await
     }
 
     /// Says that the answer is that of an earlier call with the same key.
@@ -172,20 +188,17 @@ impl Dispatch {
     /// Runs the command once, in a task of its own.
     async fn look(&self, job: &Arc<Job>, held_for: Option<Duration>) -> Result<Ran> {
         let (dispatch, job) = (self.clone(), job.clone());
-        let attempts = async move { dispatch.attempts(&job, held_for).await };
+        let takes_turns = job.entry.spec.effect == Effect::Posting;
+        let work = async move { dispatch.attempts(&job, held_for).await };
         match held_for {
-            None => self.turns.take(attempts).await?,
-            Some(_) => self.turns.take_again(attempts).await?,
+            _ if takes_turns => self.turns.detach(work).await?,
+            None => self.turns.take(work).await?,
+            Some(_) => self.turns.take_again(work).await?,
         }
     }
 
     #[expect(clippy::disallowed_methods, reason = "the one place where a call's time is taken")]
-    pub(super) fn open<'a>(
-        &'a self,
-        job: &'a Job,
-        db: &'a mut PgConnection,
-        held_for: Option<Duration>,
-    ) -> Call<'a> {
+    pub(super) fn open<'a>(&'a self, job: &'a Job, db: Db<'a>, held_for: Option<Duration>) -> Call<'a> {
         Call {
             db,
             caller: &job.caller,
@@ -195,6 +208,7 @@ impl Dispatch {
             held_for,
             news: Vec::new(),
             posted: 0,
+            poster: &self.poster,
             progress: job.progress.as_ref(),
             is_replay: false,
         }

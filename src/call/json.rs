@@ -10,6 +10,7 @@ use serde_json::{Value, value::RawValue};
 
 use self::strict::{OneLevel, Strict};
 use super::field_path::FieldPath;
+use crate::error::Error;
 
 /// How deep arguments may nest, counted from the arguments object: itself is 1.
 pub const ARGUMENTS_DEPTH: usize = 32;
@@ -53,6 +54,22 @@ pub enum Refused {
     /// Valid JSON, but [`object`] was asked for an object.
     #[error("a JSON object is needed here")]
     NotAnObject,
+}
+
+/// What strict JSON refuses in arguments.
+impl From<Refused> for Error {
+    fn from(refused: Refused) -> Error {
+        let (path, problem) = match refused {
+            Refused::Broken(fault) => return Error::Malformed(fault),
+            Refused::Duplicate { path } => (path, "is given twice"),
+            Refused::Nul { path } => (path, "must not hold a NUL character"),
+            Refused::TooDeep { path } => (path, "is nested too deeply"),
+            Refused::Reserved { path } => (path, "is a reserved name"),
+            Refused::NotAnObject => (String::new(), "must be one JSON object"),
+        };
+        let field = if path.is_empty() { "arguments".to_owned() } else { path };
+        Error::invalid(field, problem)
+    }
 }
 
 /// Parses one JSON value and refuses what [`Refused`] lists, in one pass and linear time, whatever

@@ -95,6 +95,8 @@ pub enum Effect {
     Statements,
     /// In one transaction: all of it or nothing.
     Transaction,
+    /// By what it posts ([`Call::post`]), all of it or nothing; beside that it only reads.
+    Posting,
 }
 
 /// MCP's tool annotations, all of them explicit.

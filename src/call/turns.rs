@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
-use super::{Error, Result};
+use crate::error::{Error, QueueFull, Result};
 use crate::postgres::pool::ACQUIRE;
 
 /// Most that may wait for a turn: more would wait in vain, with their arguments in memory.
@@ -22,11 +22,6 @@ pub struct Turns {
     /// The work under way: a client that hangs up ends its wait, never a statement half way.
     pub tasks: TaskTracker,
 }
-
-/// Why work is turned away at once when too much waits already.
-#[derive(Debug, thiserror::Error)]
-#[error("too many calls wait for a connection")]
-pub struct QueueFull;
 
 impl Turns {
     /// For a pool of so many connections.
@@ -42,10 +37,8 @@ impl Turns {
     /// `temporarily_unavailable` at once when too many wait already ([`QueueFull`]), and when no turn came
     /// in time; `internal_error` when the work panicked.
     pub async fn take<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> Result<T> {
-        if self.waiting() >= MOST_WAITING {
-            return Err(Error::unavailable(QueueFull));
-        }
-        self.take_again(work).await
+        let turn = self.wait().await?;
+        self.work(turn, work).await
     }
 
     /// The same for who was let in before and has slept since. There are never more of them than reads may
@@ -57,16 +50,51 @@ impl Turns {
         &self,
         work: impl Future<Output = T> + Send + 'static,
     ) -> Result<T> {
-        let place = Place::new(&self.waiting);
-        let turn = timeout(ACQUIRE, self.free.clone().acquire_owned()).await;
-        drop(place);
-        let turn = turn.map_err(|_| sqlx::Error::PoolTimedOut)?.map_err(Error::internal)?;
+        let turn = self.queue().await?;
+        self.work(turn, work).await
+    }
+
+    async fn work<T: Send + 'static>(
+        &self,
+        turn: OwnedSemaphorePermit,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T> {
         let working = async move {
             let done = work.await;
             drop(turn);
             done
         };
-        self.tasks.spawn(working.in_current_span()).await.map_err(Error::internal)
+        self.detach(working).await
+    }
+
+    /// Does work in a task of its own that takes its turns as it needs them. A client that hangs up
+    /// takes nothing back.
+    ///
+    /// # Errors
+    /// `internal_error` when the work panicked.
+    pub async fn detach<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T> {
+        self.tasks.spawn(work.in_current_span()).await.map_err(Error::internal)
+    }
+
+    /// Waits for a turn, which lasts as long as what this returns.
+    ///
+    /// # Errors
+    /// `temporarily_unavailable` as for [`Turns::take`].
+    pub async fn wait(&self) -> Result<OwnedSemaphorePermit> {
+        if self.waiting() >= MOST_WAITING {
+            return Err(Error::unavailable(QueueFull));
+        }
+        self.queue().await
+    }
+
+    async fn queue(&self) -> Result<OwnedSemaphorePermit> {
+        let place = Place::new(&self.waiting);
+        let turn = timeout(ACQUIRE, self.free.clone().acquire_owned()).await;
+        drop(place);
+        turn.map_err(|_| sqlx::Error::PoolTimedOut)?.map_err(Error::internal)
     }
 
     /// How many wait for a turn now.

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use crate::call::Error;
-use crate::call::error::Retry;
+use crate::error::Retry;
 
 /// Why a request is refused, and whether asking again can help.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,37 +2,123 @@
 //!
 //! [`lock`] comes first: everything behind it is read under the locks it takes.
 
+use std::collections::HashMap;
+
 use sqlx::types::Json;
 use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
-use super::posting::{KeyOf, Mailbox, Posting};
+use super::posting::{KeyOf, Letter, Mailbox, Patience, Posting};
 use super::rules::{BoxState, Earlier, EntryState, Facts};
-use crate::call::{Caps, Result};
+use crate::config::Caps;
+use crate::error::Result;
+
+/// A macro, so that both spellings of the one statement are literals.
+macro_rules! lock {
+    () => {
+        "-- inbox.lock
+         select m.org_id, m.agent_id, m.last_seq, m.counted,
+            a.inbound <> 'open' or exists (
+                select from inbound_block b where b.org_id = a.org_id and b.agent_id = a.agent_id),
+            date_trunc('milliseconds', clock_timestamp())
+         from mailbox m join agent a using (org_id, agent_id)
+         where (m.org_id, m.agent_id) in (select * from unnest($1::uuid[], $2::uuid[]))
+         order by m.org_id, m.agent_id for no key update of m"
+    };
+}
 
 /// Locks the mailboxes of all postings, in order, and reads their state.
-pub(super) async fn lock(db: &mut PgConnection, postings: &[Posting], facts: &mut Facts) -> Result<()> {
+pub(super) async fn lock(
+    db: &mut PgConnection,
+    postings: &[Posting],
+    patience: Patience,
+    facts: &mut Facts,
+) -> Result<()> {
     let mut mailboxes: Vec<Mailbox> = postings.iter().flat_map(Posting::mailboxes).collect();
     mailboxes.sort_unstable();
     mailboxes.dedup();
+    let statement = match patience {
+        Patience::Skip => concat!(lock!(), " skip locked"),
+        Patience::Wait => lock!(),
+    };
+    let (orgs, agents): (Vec<Uuid>, Vec<Uuid>) = mailboxes.iter().copied().unzip();
+    let rows = sqlx::query(statement).bind(orgs).bind(agents).fetch_all(&mut *db).await?;
+    for row in rows {
+        let state = BoxState {
+            last_seq: row.try_get(2)?,
+            counted: row.try_get::<i32, _>(3)?.into(),
+            is_guarded: row.try_get(4)?,
+        };
+        facts.boxes.insert((row.try_get(0)?, row.try_get(1)?), state);
+        facts.now = facts.now.max(Some(row.try_get(5)?));
+    }
+    mailboxes.retain(|mailbox| !facts.boxes.contains_key(mailbox));
+    match patience {
+        Patience::Skip if !mailboxes.is_empty() => find_held(db, mailboxes, facts).await,
+        _ => Ok(()),
+    }
+}
+
+/// Which of the mailboxes that could not be locked exist at all.
+async fn find_held(db: &mut PgConnection, mailboxes: Vec<Mailbox>, facts: &mut Facts) -> Result<()> {
     let (orgs, agents): (Vec<Uuid>, Vec<Uuid>) = mailboxes.into_iter().unzip();
-    let rows = sqlx::query(
-        "-- inbox.lock
-         select m.org_id, m.agent_id, m.last_seq, m.counted, date_trunc('milliseconds', clock_timestamp())
-         from mailbox m
-         where (m.org_id, m.agent_id) in (select * from unnest($1::uuid[], $2::uuid[]))
-         order by m.org_id, m.agent_id for no key update",
+    let held: Vec<Mailbox> = sqlx::query_as(
+        "-- inbox.find_held
+         select m.org_id, m.agent_id from mailbox m
+         where (m.org_id, m.agent_id) in (select * from unnest($1::uuid[], $2::uuid[]))",
     )
     .bind(orgs)
     .bind(agents)
     .fetch_all(db)
     .await?;
-    for row in rows {
-        let state = BoxState { last_seq: row.try_get(2)?, counted: row.try_get::<i32, _>(3)?.into() };
-        facts.boxes.insert((row.try_get(0)?, row.try_get(1)?), state);
-        facts.now = facts.now.max(Some(row.try_get(4)?));
-    }
+    facts.held.extend(held);
     Ok(())
+}
+
+/// Finds whom guarded mailboxes take no mail from, among the senders of this batch.
+pub(super) async fn find_closed(
+    db: &mut PgConnection,
+    postings: &[Posting],
+    facts: &mut Facts,
+) -> Result<()> {
+    let heeding = letters(postings).filter(|(_, letter)| letter.heeds_policy);
+    let mut pairs: Vec<(Mailbox, Uuid)> =
+        heeding.filter_map(|(mailbox, letter)| Some((mailbox, letter.sender.agent_id()?))).collect();
+    pairs.retain(|(mailbox, _)| facts.boxes.get(mailbox).is_some_and(|state| state.is_guarded));
+    if pairs.is_empty() {
+        return Ok(());
+    }
+    let closed: Vec<(Uuid, Uuid, Uuid)> = sqlx::query_as(
+        "-- inbox.find_closed
+         select p.org_id, p.agent_id, p.sender
+         from unnest($1::uuid[], $2::uuid[], $3::uuid[]) as p(org_id, agent_id, sender)
+         join agent a using (org_id, agent_id)
+         left join agent s on s.org_id = p.org_id and s.agent_id = p.sender
+         where exists (
+                select from inbound_block b
+                where b.org_id = p.org_id and b.agent_id = p.agent_id and b.sender_agent_id = p.sender)
+            or case a.inbound
+                when 'open' then false
+                when 'none' then true
+                else a.owner_id is distinct from s.owner_id and not exists (
+                    select from message m
+                    where m.org_id = p.org_id and m.sender_agent_id = p.agent_id and m.recipient_agent_id = p.sender)
+            end",
+    )
+    .bind(pairs.iter().map(|pair| pair.0.0).collect::<Vec<_>>())
+    .bind(pairs.iter().map(|pair| pair.0.1).collect::<Vec<_>>())
+    .bind(pairs.iter().map(|pair| pair.1).collect::<Vec<_>>())
+    .fetch_all(db)
+    .await?;
+    facts.closed.extend(closed.into_iter().map(|(org_id, agent_id, sender)| ((org_id, agent_id), sender)));
+    Ok(())
+}
+
+/// All letters of a batch with the mailboxes they are for.
+fn letters(postings: &[Posting]) -> impl Iterator<Item = (Mailbox, &Letter)> {
+    postings
+        .iter()
+        .flat_map(|posting| posting.letters.iter().map(|letter| ((posting.org_id, letter.to), letter)))
 }
 
 /// Finds what earlier postings with these keys answered.
@@ -94,19 +180,21 @@ fn crowded(postings: &[Posting], caps: Caps, facts: &Facts) -> Vec<(Mailbox, Uui
     if caps.sender == 0 {
         return Vec::new();
     }
-    let letters =
-        postings.iter().flat_map(|posting| posting.letters.iter().map(|letter| (posting.org_id, letter)));
-    let mut coming: Vec<(Mailbox, Uuid)> = letters
-        .filter(|(_, letter)| letter.counted)
-        .filter_map(|(org_id, letter)| Some(((org_id, letter.to), letter.sender.agent_id()?)))
+    let mut coming: HashMap<Mailbox, i64> = HashMap::new();
+    for (mailbox, _) in letters(postings).filter(|(_, letter)| letter.counted) {
+        *coming.entry(mailbox).or_default() += 1;
+    }
+    let could_bite = |mailbox: &Mailbox| {
+        let state = facts.boxes.get(mailbox);
+        state.is_some_and(|state| state.counted + coming[mailbox] > i64::from(caps.sender))
+    };
+    let mut pairs: Vec<(Mailbox, Uuid)> = letters(postings)
+        .filter(|(mailbox, letter)| letter.counted && could_bite(mailbox))
+        .filter_map(|(mailbox, letter)| Some((mailbox, letter.sender.agent_id()?)))
         .collect();
-    coming.sort_unstable();
-    let most = coming.len() as i64;
-    coming.dedup();
-    coming.retain(|(mailbox, _)| {
-        facts.boxes.get(mailbox).is_some_and(|state| state.counted + most > i64::from(caps.sender))
-    });
-    coming
+    pairs.sort_unstable();
+    pairs.dedup();
+    pairs
 }
 
 /// Finds and locks the entries to ack. A claim that is under way on one of them ends

@@ -5,9 +5,11 @@
 
 mod look;
 mod post;
+pub(crate) mod poster;
 mod posting;
 mod rules;
 mod write;
 
 pub use post::{answer_of, post};
-pub use posting::{Acks, Key, Letter, Posted, Posting, Sender, Verdict};
+pub use poster::Poster;
+pub use posting::{Acks, Key, Letter, Patience, Posted, Posting, Sender, Verdict};

@@ -10,26 +10,34 @@ use std::collections::HashSet;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::look::{count_senders, find_earlier, find_entries, lock};
-use super::posting::{KeyOf, Posting, Verdict};
+use super::look::{count_senders, find_closed, find_earlier, find_entries, lock};
+use super::posting::{KeyOf, Patience, Posting, Verdict};
 use super::rules::{Facts, judge};
-use super::write::{settle, write};
-use crate::call::{Caps, Error, Result};
+use super::write::{settle, verify, write};
+use crate::config::Caps;
+use crate::error::{Error, Result};
 
 /// Stores what may be stored of a batch, in the caller's transaction; the verdicts
 /// stand in the postings' order. A refused posting leaves nothing behind.
 ///
 /// Earlier keys are looked up only where they matter: where the write finds a key taken,
 /// and where a posting would be refused, since a retry is answered all the same.
-pub async fn post(db: &mut PgConnection, caps: Caps, postings: &[Posting]) -> Result<Vec<Verdict>> {
+pub async fn post(
+    db: &mut PgConnection,
+    caps: Caps,
+    postings: &[Posting],
+    patience: Patience,
+) -> Result<Vec<Verdict>> {
     let mut facts = Facts::default();
-    lock(db, postings, &mut facts).await?;
+    lock(db, postings, patience, &mut facts).await?;
+    find_closed(db, postings, &mut facts).await?;
     count_senders(db, postings, caps, &mut facts).await?;
     find_entries(db, postings, &mut facts).await?;
     let mut verdicts = judge(postings, &mut facts, caps);
     let lost = write(db, postings, &verdicts).await?;
     judge_again(db, postings, &mut verdicts, &lost).await?;
     settle(db, postings, &verdicts, facts.now).await?;
+    verify(db, postings, &verdicts).await?;
     Ok(verdicts)
 }
 

@@ -53,6 +53,8 @@ pub struct Letter {
     pub probe_nonce: Option<String>,
     /// Whether it counts against the caps, and is refused by them.
     pub counted: bool,
+    /// Whether it is refused where the recipient takes no mail from its sender.
+    pub heeds_policy: bool,
 }
 
 /// Who wrote a message.
@@ -96,6 +98,8 @@ pub struct Acks {
     pub message_ids: Vec<Uuid>,
     /// Kept with each entry.
     pub ack_body: Option<Value>,
+    /// Probes among them whose proof was judged right: acking one verifies the agent.
+    pub proven: Vec<Uuid>,
 }
 
 /// What tells a retry from a new action.
@@ -129,16 +133,26 @@ pub enum Verdict {
     KeyReused,
     /// No such mailbox.
     NoMailbox(Uuid),
+    /// The recipient takes no mail from this sender.
+    NotTaken(Uuid),
     /// The mailbox is at its cap.
     MailboxFull(Uuid),
     /// This sender is at its cap in that mailbox.
     SenderFull(Uuid),
+    /// Not judged: somebody else holds one of its mailboxes. Only when asked not to wait.
+    Elsewhere,
 }
 
 impl Verdict {
     /// Whether the mailboxes kept it out.
     pub(super) fn is_refusal(&self) -> bool {
-        matches!(self, Verdict::NoMailbox(_) | Verdict::MailboxFull(_) | Verdict::SenderFull(_))
+        match self {
+            Verdict::NoMailbox(_)
+            | Verdict::NotTaken(_)
+            | Verdict::MailboxFull(_)
+            | Verdict::SenderFull(_) => true,
+            Verdict::Posted(_) | Verdict::Replayed(_) | Verdict::KeyReused | Verdict::Elsewhere => false,
+        }
     }
 }
 
@@ -166,7 +180,22 @@ pub struct Delivered {
     pub created_at: OffsetDateTime,
 }
 
+/// What to do about a mailbox that somebody else holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Patience {
+    /// Leave out what touches it.
+    Skip,
+    /// Wait for it.
+    Wait,
+}
+
 impl Posting {
+    /// The mailbox in whose turn it is posted: where it acks, or its first letter goes.
+    pub(super) fn home(&self) -> Uuid {
+        let acks = self.acks.as_ref().map(|acks| acks.agent_id);
+        acks.or(self.letters.first().map(|letter| letter.to)).unwrap_or_default()
+    }
+
     /// The mailboxes it touches, sorted: the order in which they are locked.
     pub(super) fn mailboxes(&self) -> Vec<Mailbox> {
         let letters = self.letters.iter().map(|letter| letter.to);

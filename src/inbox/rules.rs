@@ -1,18 +1,22 @@
 //! What happens to each posting of a batch. Pure: no clock, no database.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::posting::{Delivered, KeyOf, Letter, Mailbox, Posted, Posting, Verdict};
-use crate::call::Caps;
+use crate::config::Caps;
 
 /// What the database says about a batch, read under the locks of its mailboxes.
 #[derive(Debug, Default)]
 pub(super) struct Facts {
     pub boxes: HashMap<Mailbox, BoxState>,
+    /// Mailboxes that exist, but somebody else holds them.
+    pub held: HashSet<Mailbox>,
+    /// Pairs of a mailbox and a sender it takes no mail from.
+    pub closed: HashSet<(Mailbox, Uuid)>,
     pub earlier: HashMap<KeyOf, Earlier>,
     pub from_sender: HashMap<(Mailbox, Uuid), i64>,
     pub entries: HashMap<(Mailbox, Uuid), EntryState>,
@@ -23,6 +27,8 @@ pub(super) struct Facts {
 pub(super) struct BoxState {
     pub last_seq: i64,
     pub counted: i64,
+    /// Not everybody may write to it: who may is looked up by sender.
+    pub is_guarded: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -60,10 +66,13 @@ fn judge_one(posting: &Posting, facts: &mut Facts, caps: Caps) -> Verdict {
     {
         return earlier.verdict(&key.fingerprint);
     }
-    if let Some((_, missing)) =
-        posting.mailboxes().into_iter().find(|mailbox| !facts.boxes.contains_key(mailbox))
-    {
-        return Verdict::NoMailbox(missing);
+    let mailboxes = posting.mailboxes();
+    let mut absent = mailboxes.iter().filter(|mailbox| !facts.boxes.contains_key(*mailbox));
+    if let Some(missing) = absent.clone().find(|mailbox| !facts.held.contains(*mailbox)) {
+        return Verdict::NoMailbox(missing.1);
+    }
+    if absent.next().is_some() {
+        return Verdict::Elsewhere;
     }
     let mut posted = settle(posting, facts);
     if posting.only_with_ack && posted.acked.is_empty() {
@@ -96,11 +105,15 @@ fn settle(posting: &Posting, facts: &mut Facts) -> Posted {
     posted
 }
 
-/// The cap that keeps a letter out, if one does. Acks of the same posting have made
+/// The policy or the cap that keeps a letter out, if one does. Acks of the same posting have made
 /// no room yet: a reply is not counted, and nothing else comes with an ack.
 fn refuse(org_id: Uuid, letter: &Letter, facts: &Facts, caps: Caps) -> Option<Verdict> {
     let mailbox = (org_id, letter.to);
     let over = |count: i64, cap: u32| cap > 0 && count >= i64::from(cap);
+    let is_closed = |sender| facts.closed.contains(&(mailbox, sender));
+    if letter.heeds_policy && letter.sender.agent_id().is_some_and(is_closed) {
+        return Some(Verdict::NotTaken(letter.to));
+    }
     if !letter.counted {
         return None;
     }

@@ -7,8 +7,8 @@ use sqlx::PgConnection;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::posting::{Delivered, KeyOf, Letter, Posting, Verdict};
-use crate::call::Result;
+use super::posting::{Delivered, KeyOf, Letter, Mailbox, Posting, Verdict};
+use crate::error::Result;
 
 /// Writes keys, messages, entries and the mailboxes' new state in one statement.
 ///
@@ -157,6 +157,37 @@ pub(super) async fn settle(
         .bind(now)
         .execute(db)
         .await?;
+    Ok(())
+}
+
+/// Marks agents as verified that acked a probe with its proof.
+pub(super) async fn verify(db: &mut PgConnection, postings: &[Posting], verdicts: &[Verdict]) -> Result<()> {
+    let mut verified: Vec<Mailbox> = Vec::new();
+    for (posting, verdict) in postings.iter().zip(verdicts) {
+        let (Verdict::Posted(posted), Some(acks)) = (verdict, &posting.acks) else { continue };
+        if acks.proven.iter().any(|id| posted.acked.contains(id)) {
+            verified.push((posting.org_id, acks.agent_id));
+        }
+    }
+    if verified.is_empty() {
+        return Ok(());
+    }
+    // Agents are the last lock in the order, and two batches come at them one way only.
+    verified.sort_unstable();
+    let (orgs, agents): (Vec<Uuid>, Vec<Uuid>) = verified.into_iter().unzip();
+    sqlx::query(
+        "-- inbox.verify
+         with answered as (
+             select a.org_id, a.agent_id from agent a
+             where (a.org_id, a.agent_id) in (select * from unnest($1::uuid[], $2::uuid[]))
+             order by a.org_id, a.agent_id for no key update)
+         update agent a set verified_at = clock_timestamp()
+         from answered w where a.org_id = w.org_id and a.agent_id = w.agent_id",
+    )
+    .bind(orgs)
+    .bind(agents)
+    .execute(db)
+    .await?;
     Ok(())
 }
 

@@ -39,7 +39,7 @@ impl Tool for AgentKeyAdd {
     async fn run(&self, call: &mut Call<'_>) -> Result<KeyAdded> {
         lock_owned(call, self.agent_id).await?;
         let (org_id, owner_id) = (call.caller.org.org_id, call.caller.owner()?.owner_id);
-        let (key_id, secret) = mint_agent_key(call.db, org_id, owner_id, self.agent_id).await?;
+        let (key_id, secret) = mint_agent_key(call.db.get().await?, org_id, owner_id, self.agent_id).await?;
         Ok(KeyAdded { key_id, api_key: secret.expose().to_owned() })
     }
 }
@@ -76,7 +76,9 @@ impl Tool for AgentKeyRevoke {
 
     async fn run(&self, call: &mut Call<'_>) -> Result<KeyRevoked> {
         lock_owned(call, self.agent_id).await?;
-        let revoked = revoke_keys(call.db, call.caller.org.org_id, self.agent_id, Some(self.key_id)).await?;
+        let revoked =
+            revoke_keys(call.db.get().await?, call.caller.org.org_id, self.agent_id, Some(self.key_id))
+                .await?;
         match revoked.is_empty() {
             true => Err(Error::NotFound("key that still works")),
             false => {

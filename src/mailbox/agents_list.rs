@@ -11,9 +11,8 @@ use uuid::Uuid;
 
 use super::inbound::Policy;
 use super::rows;
-use crate::call::{
-    Access, Call, Effect, Error, Hints, Reach, Result, Route, Spec, Tool, cursor, instant, page,
-};
+use crate::call::{Access, Call, Effect, Error, Hints, Reach, Result, Route, Spec, Tool, cursor, page};
+use crate::instant;
 
 /// Your agents, oldest first, with the keys that still work (never the keys themselves).
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -92,7 +91,7 @@ impl Tool for AgentsList {
         let (org_id, owner_id) = (call.caller.org.org_id, call.caller.owner()?.owner_id);
         let listing = format!("agents/{owner_id}");
         let after = self.cursor.as_deref().map(|text| cursor::decode::<Place>(&listing, text)).transpose()?;
-        let mut agents = rows(call.db, org_id, owner_id, after, self.limit + 1).await?;
+        let mut agents = rows(call.db.get().await?, org_id, owner_id, after, self.limit + 1).await?;
         let fits = page::fitting(&agents, FRAME)?.min(self.limit as usize);
         let has_more = agents.len() > fits;
         agents.truncate(fits);

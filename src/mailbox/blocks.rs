@@ -54,7 +54,7 @@ impl Tool for BlockAdd {
     async fn run(&self, call: &mut Call<'_>) -> Result<Block> {
         lock_owned(call, self.agent_id).await?;
         let org_id = call.caller.org.org_id;
-        match block(call.db, org_id, self.agent_id, self.sender_agent_id).await? {
+        match block(call.db.get().await?, org_id, self.agent_id, self.sender_agent_id).await? {
             true => {
                 Ok(Block { agent_id: self.agent_id, sender_agent_id: self.sender_agent_id, blocked: true })
             }
@@ -84,7 +84,7 @@ impl Tool for BlockRemove {
         .bind(call.caller.org.org_id)
         .bind(self.agent_id)
         .bind(self.sender_agent_id)
-        .execute(&mut *call.db)
+        .execute(call.db.get().await?)
         .await?;
         Ok(Block { agent_id: self.agent_id, sender_agent_id: self.sender_agent_id, blocked: false })
     }

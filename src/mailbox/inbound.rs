@@ -62,7 +62,7 @@ impl Tool for InboundShow {
 
     async fn run(&self, call: &mut Call<'_>) -> Result<Inbound> {
         check_owned(call, self.agent_id).await?;
-        show(call.db, call.caller.org.org_id, self.agent_id).await
+        show(call.db.get().await?, call.caller.org.org_id, self.agent_id).await
     }
 }
 
@@ -87,9 +87,9 @@ impl Tool for InboundSet {
         .bind(call.caller.org.org_id)
         .bind(self.agent_id)
         .bind(self.inbound)
-        .execute(&mut *call.db)
+        .execute(call.db.get().await?)
         .await?;
-        show(call.db, call.caller.org.org_id, self.agent_id).await
+        show(call.db.get().await?, call.caller.org.org_id, self.agent_id).await
     }
 }
 

@@ -4,8 +4,8 @@ use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
 use crate::call::caller::NO_AGENT_KEY;
-use crate::call::error::Liveness;
 use crate::call::{Caller, Error, Result};
+use crate::error::Liveness;
 
 /// Whether `poll p` shows polls in three or more distinct hours of the last 24, as SQL; false without a row.
 macro_rules! is_monitored {

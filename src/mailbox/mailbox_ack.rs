@@ -7,8 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::owned::verify_agent;
-use super::{recipient, retry, rules};
+use super::{retry, rules};
 use crate::call::{Access, Call, Effect, Error, Hints, Reach, Result, Route, Spec, Tool};
 use crate::inbox::{Acks, Key, Posted, Posting, Verdict};
 
@@ -89,7 +88,7 @@ impl Tool for MailboxAck {
         name: "mailbox_ack",
         title: "Mark messages done",
         access: Access::Agent,
-        effect: Effect::Transaction,
+        effect: Effect::Posting,
         hints: Hints::SETS,
         reach: Reach::Everywhere,
         routes: &[Route::post("/api/v1/mailbox/ack")],
@@ -108,21 +107,26 @@ impl Tool for MailboxAck {
         if let Err(refused) = judge_named(&named, proof.as_ref()) {
             return retry::answered_before(call, KEYS, self.ack_id.as_deref(), refused).await;
         }
-        let reply = reply::choose(call, &named, self.reply_text.as_deref()).await?;
+        let reply = reply::choose(call, &named, self.reply_text.as_deref())?;
         let (mut verdict, mut frame) = self.post(call, &named, reply, proof.clone()).await?;
-        if let Verdict::NoMailbox(_) = verdict {
-            // The peer was removed since we looked: the ack counts all the same.
-            let reply = Reply::Skipped(ReplySkipped::SenderGone);
-            (verdict, frame) = self.post(call, &named, reply, proof).await?;
+        // Whatever keeps the reply out, the ack counts all the same.
+        let skipped = match verdict {
+            Verdict::NoMailbox(_) => Some(ReplySkipped::SenderGone),
+            Verdict::NotTaken(_) => Some(ReplySkipped::SenderRefusesMail),
+            _ => None,
+        };
+        if let Some(why) = skipped {
+            (verdict, frame) = self.post(call, &named, Reply::Skipped(why), proof).await?;
         }
         match verdict {
-            Verdict::Posted(posted) => {
-                self.verify(call, &named, &posted).await?;
-                Ok(frame.answer(&posted))
-            }
+            Verdict::Posted(posted) => Ok(frame.answer(&posted)),
             Verdict::Replayed(answer) => retry::replayed(call, answer),
             Verdict::KeyReused => Err(Error::IdempotencyConflict(KEYS)),
-            Verdict::NoMailbox(_) | Verdict::MailboxFull(_) | Verdict::SenderFull(_) => {
+            Verdict::NoMailbox(_)
+            | Verdict::NotTaken(_)
+            | Verdict::MailboxFull(_)
+            | Verdict::SenderFull(_)
+            | Verdict::Elsewhere => {
                 Err(Error::internal("a reply is not counted, and the caller has a mailbox"))
             }
         }
@@ -187,10 +191,13 @@ impl MailboxAck {
             fingerprint: call.fingerprint.0,
             answer: Box::new(move |posted| json!(Acked { replayed: true, ..kept.answer(posted) })),
         });
-        let acks = Acks { agent_id, message_ids: self.distinct_ids(), ack_body };
+        // Their proofs were judged.
+        let probes = named.iter().filter(|message| message.is_probe());
+        let proven = probes.map(|message| message.message_id).collect();
+        let acks = Acks { agent_id, message_ids: self.distinct_ids(), ack_body, proven };
         let org_id = call.caller.org.org_id;
         let posting = Posting { org_id, letters, acks: Some(acks), only_with_ack: true, key };
-        Ok((recipient::post(call, posting).await?, frame))
+        Ok((call.post(posting).await?, frame))
     }
 
     fn distinct_ids(&self) -> Vec<Uuid> {
@@ -198,15 +205,6 @@ impl MailboxAck {
         ids.sort_unstable();
         ids.dedup();
         ids
-    }
-
-    /// A probe that this call acked, with its proof judged, verifies the agent.
-    async fn verify(&self, call: &mut Call<'_>, named: &[Named], posted: &Posted) -> Result<()> {
-        let is_proven = |message: &&Named| message.is_probe() && posted.acked.contains(&message.message_id);
-        match named.iter().find(is_proven) {
-            Some(_) => verify_agent(call).await,
-            None => Ok(()),
-        }
     }
 }
 

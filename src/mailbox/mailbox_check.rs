@@ -97,13 +97,13 @@ impl Tool for MailboxCheck {
 
     async fn run(&self, call: &mut Call<'_>) -> Result<Checked> {
         if call.held_for.is_none() {
-            stamp_poll(call.db, call.caller).await?;
+            stamp_poll(call.db.get().await?, call.caller).await?;
         }
-        let summary = rows::summary(call.db, call.caller).await?;
+        let summary = rows::summary(call.db.get().await?, call.caller).await?;
         let cursor_ahead = self.since > summary.last_seq;
         let messages = match cursor_ahead {
             true => Vec::new(),
-            false => after(call.db, call.caller, self.since, self.limit).await?,
+            false => after(call.db.get().await?, call.caller, self.since, self.limit).await?,
         };
         let next_since = match messages.last() {
             Some(last) => last.seq,

@@ -10,7 +10,8 @@ use uuid::Uuid;
 
 use super::liveness::stamp_poll;
 use super::rows::{self, Message, State, message_columns};
-use crate::call::{Access, Call, Effect, Hints, Reach, Result, Route, Spec, Tool, instant, lock, page};
+use crate::call::{Access, Call, Effect, Hints, Reach, Result, Route, Spec, Tool, lock, page};
+use crate::instant;
 
 /// Lease pending messages, oldest first, so that no other worker takes them while you work.
 ///
@@ -74,22 +75,22 @@ impl Tool for MailboxClaim {
         let mailbox = (call.caller.org.org_id, call.caller.agent()?.agent_id);
         if self.run_id.is_some() {
             // Two calls of one run are served one after the other: the second gets the first's batch.
-            lock::hold(call.db, "claim_run", &[mailbox.1.as_bytes(), run_id.as_bytes()]).await?;
+            lock::hold(call.db.get().await?, "claim_run", &[mailbox.1.as_bytes(), run_id.as_bytes()]).await?;
         }
-        let mut messages = live_batch(call.db, mailbox, run_id).await?;
+        let mut messages = live_batch(call.db.get().await?, mailbox, run_id).await?;
         if messages.is_empty() {
-            messages = free(call.db, mailbox, self.limit, self.message_ids.as_deref()).await?;
+            messages = free(call.db.get().await?, mailbox, self.limit, self.message_ids.as_deref()).await?;
             // Measured as they will be shown: a lease adds its end to each.
             show_leased(&mut messages, call.now);
             messages.truncate(page::fitting(&messages, FRAME)?);
-            self.lease(call.db, mailbox, run_id, &mut messages).await?;
+            self.lease(call.db.get().await?, mailbox, run_id, &mut messages).await?;
         }
-        stamp_poll(call.db, call.caller).await?;
+        stamp_poll(call.db.get().await?, call.caller).await?;
         Ok(Claimed {
             run_id,
             lease_expires_at: messages.first().and_then(|message| message.lease_expires_at),
             skipped: self.skipped(&messages),
-            remaining: rows::summary(call.db, call.caller).await?.pending,
+            remaining: rows::summary(call.db.get().await?, call.caller).await?.pending,
             messages,
         })
     }

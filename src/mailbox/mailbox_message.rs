@@ -36,7 +36,7 @@ impl Tool for MailboxMessage {
         .bind(call.caller.org.org_id)
         .bind(call.caller.agent()?.agent_id)
         .bind(self.message_id)
-        .fetch_optional(&mut *call.db)
+        .fetch_optional(call.db.get().await?)
         .await?;
         let row = row.ok_or(Error::NotFound("message in this mailbox"))?;
         Ok(rows::message(&row)?)

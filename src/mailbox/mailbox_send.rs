@@ -9,9 +9,10 @@ use uuid::Uuid;
 use super::liveness::liveness_of;
 use super::recipient::{self, Wanted};
 use super::{retry, rules};
-use crate::call::error::Liveness;
-use crate::call::{Access, Call, Effect, Error, Hints, Reach, Result, Route, Spec, Tool, instant};
+use crate::call::{Access, Call, Effect, Error, Hints, Reach, Result, Route, Spec, Tool};
+use crate::error::Liveness;
 use crate::inbox::{Acks, Key, Letter, Posted, Posting, Sender, Verdict};
+use crate::instant;
 
 mod answering;
 
@@ -55,6 +56,8 @@ pub struct MailboxSend {
 /// The namespace of its keys: the argument's name.
 const KEYS: &str = "client_message_id";
 
+const TAKES_NO_MAIL: &str = "This recipient takes no mail from you. Its owner decides who may write to it.";
+
 fn direct() -> String {
     "direct".into()
 }
@@ -82,7 +85,7 @@ impl Tool for MailboxSend {
         name: "mailbox_send",
         title: "Send a message",
         access: Access::Agent,
-        effect: Effect::Transaction,
+        effect: Effect::Posting,
         hints: Hints { read_only: false, destructive: false, idempotent: false, open_world: true },
         reach: Reach::Everywhere,
         routes: &[Route::post("/api/v1/mailbox/messages").creating()],
@@ -109,15 +112,17 @@ impl Tool for MailboxSend {
             }
         };
         let posting = self.posting(call, to, acks)?;
-        match recipient::post(call, posting).await? {
+        match call.post(posting).await? {
             Verdict::Posted(posted) => {
                 sent(&posted).ok_or_else(|| Error::internal("a posted letter has no place"))
             }
             Verdict::Replayed(answer) => retry::replayed(call, answer),
             Verdict::KeyReused => Err(Error::IdempotencyConflict(KEYS)),
             Verdict::NoMailbox(_) => Err(Error::NotFound("recipient")),
+            Verdict::NotTaken(_) => Err(Error::Forbidden(TAKES_NO_MAIL)),
             Verdict::MailboxFull(_) => full(call, to, false).await,
             Verdict::SenderFull(_) => full(call, to, true).await,
+            Verdict::Elsewhere => Err(Error::internal("a posting was not judged")),
         }
     }
 }
@@ -170,6 +175,7 @@ impl MailboxSend {
             ack_deadline: self.ack_deadline,
             probe_nonce: None,
             counted: true,
+            heeds_policy: true,
         };
         let key = self.client_message_id.as_ref().map(|key| Key {
             agent_id: sender.agent_id,
@@ -196,7 +202,8 @@ fn sent(posted: &Posted) -> Option<Sent> {
 }
 
 async fn full(call: &mut Call<'_>, recipient: Uuid, per_sender: bool) -> Result<Sent> {
-    let liveness = liveness_of(call.db, call.caller.org.org_id, recipient).await;
+    let org_id = call.caller.org.org_id;
+    let liveness = async { liveness_of(call.db.get().await?, org_id, recipient).await }.await;
     // The mailbox is full all the same.
     let liveness = liveness.unwrap_or(Liveness { is_unknown: true, ..Liveness::default() });
     Err(Error::MailboxFull { per_sender, liveness: Box::new(liveness) })

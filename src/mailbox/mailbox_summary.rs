@@ -25,8 +25,11 @@ impl Tool for MailboxSummary {
     };
 
     async fn run(&self, call: &mut Call<'_>) -> Result<Summary> {
-        let summary = rows::summary(call.db, call.caller).await?;
-        Ok(Summary { oldest_pending_at: oldest_pending_at(call.db, call.caller).await?, ..summary })
+        let summary = rows::summary(call.db.get().await?, call.caller).await?;
+        Ok(Summary {
+            oldest_pending_at: oldest_pending_at(call.db.get().await?, call.caller).await?,
+            ..summary
+        })
     }
 }
 

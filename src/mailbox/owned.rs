@@ -18,7 +18,7 @@ pub(super) async fn check_owned(call: &mut Call<'_>, agent_id: Uuid) -> Result<(
     )
     .bind(call.caller.org.org_id)
     .bind(agent_id)
-    .fetch_optional(&mut *call.db)
+    .fetch_optional(call.db.get().await?)
     .await?;
     judge_owner(call, owner)
 }
@@ -33,7 +33,7 @@ pub(super) async fn lock_owned(call: &mut Call<'_>, agent_id: Uuid) -> Result<()
     )
     .bind(call.caller.org.org_id)
     .bind(agent_id)
-    .fetch_optional(&mut *call.db)
+    .fetch_optional(call.db.get().await?)
     .await?;
     judge_owner(call, owner)
 }
@@ -111,17 +111,4 @@ pub async fn revoke_keys(
     .fetch_all(db)
     .await?;
     Ok(revoked)
-}
-
-/// Marks the calling agent as one that answered a probe.
-pub(super) async fn verify_agent(call: &mut Call<'_>) -> Result<()> {
-    sqlx::query(
-        "-- mailbox.verify_agent
-         update agent set verified_at = clock_timestamp() where org_id = $1 and agent_id = $2",
-    )
-    .bind(call.caller.org.org_id)
-    .bind(call.caller.agent()?.agent_id)
-    .execute(&mut *call.db)
-    .await?;
-    Ok(())
 }

@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::owned::check_owned;
-use super::recipient;
 use crate::call::{Access, Call, Effect, Error, Hints, Reach, Result, Route, Spec, Tool};
 use crate::inbox::{Letter, Posting, Sender, Verdict};
 
@@ -30,7 +29,7 @@ impl Tool for AgentProbe {
         name: "agent_probe",
         title: "Probe an agent",
         access: Access::Owner,
-        effect: Effect::Transaction,
+        effect: Effect::Posting,
         hints: Hints::ADDS,
         reach: Reach::Routes,
         routes: &[Route::post("/api/v1/agents/{agent_id}/probe").creating()],
@@ -42,7 +41,7 @@ impl Tool for AgentProbe {
         let message_id = letter.message_id;
         let org_id = call.caller.org.org_id;
         let posting = Posting { org_id, letters: vec![letter], acks: None, only_with_ack: false, key: None };
-        match recipient::post(call, posting).await? {
+        match call.post(posting).await? {
             Verdict::Posted(_) => Ok(Probed { message_id }),
             _ => Err(Error::NotFound("agent")),
         }
@@ -68,5 +67,6 @@ fn probe_letter(agent_id: Uuid) -> Letter {
         ack_deadline: None,
         probe_nonce: Some(Uuid::new_v4().simple().to_string()),
         counted: false,
+        heeds_policy: false,
     }
 }

@@ -1,4 +1,4 @@
-//! Finding the agent that mail is for, whether it takes mail from this sender, and posting to it.
+//! Finding the agent that mail is for.
 
 use sqlx::{PgConnection, Row};
 use time::OffsetDateTime;
@@ -6,10 +6,8 @@ use uuid::Uuid;
 
 use super::liveness::is_monitored;
 use super::names;
-use crate::call::error::Candidate;
 use crate::call::{Call, Error, Result};
-use crate::inbox::{self, Posting, Verdict};
-use crate::wakes::Topic;
+use crate::error::Candidate;
 
 /// How a sender names the recipient.
 #[derive(Debug, Clone, Copy)]
@@ -23,65 +21,18 @@ pub(super) enum Wanted<'a> {
 /// Candidates shown for a name that several agents share.
 const CANDIDATES: i64 = 5;
 
-/// Finds the recipient of the caller's mail.
+/// Finds the recipient of the caller's mail. An id is taken as it is: posting tells whether its
+/// mailbox exists.
 ///
 /// # Errors
-/// `not_found`; `recipient_ambiguous` with at most five candidates; `forbidden` when
-/// the recipient takes no mail from the caller.
+/// `not_found`; `recipient_ambiguous` with at most five candidates.
 pub(super) async fn find(call: &mut Call<'_>, wanted: Wanted<'_>) -> Result<Uuid> {
-    let agent_id = match wanted {
-        Wanted::Id(agent_id) => agent_id,
+    match wanted {
+        Wanted::Id(agent_id) => Ok(agent_id),
         // What nobody may be called, a key above all, is not even asked for: statements can be logged.
-        Wanted::Name(name) if names::judge(name).is_err() => return Err(Error::NotFound("recipient")),
-        Wanted::Name(name) => find_by_name(call.db, call.caller.org.org_id, name).await?,
-    };
-    match takes_mail(call, agent_id).await? {
-        Some(true) => Ok(agent_id),
-        Some(false) => Err(Error::Forbidden(
-            "This recipient takes no mail from you. Its owner decides who may write to it.",
-        )),
-        None => Err(Error::NotFound("recipient")),
+        Wanted::Name(name) if names::judge(name).is_err() => Err(Error::NotFound("recipient")),
+        Wanted::Name(name) => find_by_name(call.db.get().await?, call.caller.org.org_id, name).await,
     }
-}
-
-/// Whether `recipient` takes mail from the caller; `None` when there is no such agent.
-pub(super) async fn takes_mail(call: &mut Call<'_>, recipient: Uuid) -> Result<Option<bool>> {
-    let sender = call.caller.agent()?;
-    let row = sqlx::query(
-        "-- mailbox.takes_mail
-         select not exists (
-                select from inbound_block b
-                where b.org_id = a.org_id and b.agent_id = a.agent_id and b.sender_agent_id = $3)
-            and case a.inbound
-                when 'open' then true
-                when 'none' then false
-                else a.owner_id = $4 or exists (
-                    select from message m
-                    where m.org_id = a.org_id and m.sender_agent_id = a.agent_id and m.recipient_agent_id = $3)
-            end
-         from agent a where a.org_id = $1 and a.agent_id = $2",
-    )
-    .bind(call.caller.org.org_id)
-    .bind(recipient)
-    .bind(sender.agent_id)
-    .bind(sender.owner_id)
-    .fetch_optional(&mut *call.db)
-    .await?;
-    Ok(row.map(|row| row.try_get(0)).transpose()?)
-}
-
-/// Posts one posting and wakes whoever waits for its mailboxes once it is committed.
-pub(super) async fn post(call: &mut Call<'_>, posting: Posting) -> Result<Verdict> {
-    let org_id = posting.org_id;
-    let verdict = inbox::post(call.db, call.terms.caps, &[posting]).await?.pop();
-    let verdict = verdict.ok_or_else(|| Error::internal("a posting without a verdict"))?;
-    if let Verdict::Posted(posted) = &verdict {
-        for letter in &posted.delivered {
-            call.ring(Topic::Mailbox { org_id, agent_id: letter.to }, letter.seq);
-        }
-        call.count_posted(posted.delivered.len());
-    }
-    Ok(verdict)
 }
 
 async fn find_by_name(db: &mut PgConnection, org_id: Uuid, name: &str) -> Result<Uuid> {

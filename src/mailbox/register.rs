@@ -166,7 +166,7 @@ impl Tool for Register {
             contact_uri: self.contact_uri.clone(),
             profile: json!(profile),
         };
-        let created = create_agent(call.db, call.terms.caps, new).await?;
+        let created = create_agent(call.db.get().await?, call.terms.caps, new).await?;
         call.count_posted(created.notices);
         Ok(answer::compose(call, self.scope, created, wallet, &profile))
     }

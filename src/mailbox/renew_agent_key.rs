@@ -49,11 +49,11 @@ impl Tool for RenewAgentKey {
             // The one spelling that other tools take.
             Some(text) if text.len() == 36 => text.parse().map_err(|_| not_an_id())?,
             Some(_) => return Err(not_an_id()),
-            None => oldest(call.db, org_id, owner_id).await?.ok_or(Error::NotFound("agent"))?,
+            None => oldest(call.db.get().await?, org_id, owner_id).await?.ok_or(Error::NotFound("agent"))?,
         };
         lock_owned(call, agent_id).await?;
-        let revoked = revoke_keys(call.db, org_id, agent_id, None).await?;
-        let (_, secret) = mint_agent_key(call.db, org_id, owner_id, agent_id).await?;
+        let revoked = revoke_keys(call.db.get().await?, org_id, agent_id, None).await?;
+        let (_, secret) = mint_agent_key(call.db.get().await?, org_id, owner_id, agent_id).await?;
         for credential_id in &revoked {
             call.ring(Topic::Credential(*credential_id), 1);
         }

@@ -27,7 +27,8 @@ pub(super) async fn answered_before<T: DeserializeOwned>(
     let is_passing = matches!(refused, Error::Unavailable { .. } | Error::Internal(_));
     let Some(key) = key.filter(|_| !is_passing) else { return Err(refused) };
     let (org_id, agent_id) = (call.caller.org.org_id, call.caller.agent()?.agent_id);
-    match inbox::answer_of(call.db, org_id, agent_id, namespace, key, call.fingerprint.0).await? {
+    match inbox::answer_of(call.db.get().await?, org_id, agent_id, namespace, key, call.fingerprint.0).await?
+    {
         Some(Verdict::Replayed(answer)) => replayed(call, answer),
         Some(_) => Err(Error::IdempotencyConflict(namespace)),
         None => Err(refused),

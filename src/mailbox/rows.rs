@@ -11,7 +11,8 @@ use uuid::Uuid;
 
 use super::liveness::is_monitored;
 use crate::call::caller::BAD_AGENT_KEY;
-use crate::call::{Caller, Error, Result, instant};
+use crate::call::{Caller, Error, Result};
+use crate::instant;
 
 /// A message in the reader's own mailbox.
 #[derive(Debug, Clone, Serialize, JsonSchema)]

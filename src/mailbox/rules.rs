@@ -4,8 +4,8 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use crate::call::error::ProbePart;
 use crate::call::{Error, Result};
+use crate::error::ProbePart;
 
 /// Most Unicode scalar values of a message body.
 pub const BODY_CHARS: usize = 8_000;

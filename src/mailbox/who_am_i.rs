@@ -8,7 +8,8 @@ use uuid::Uuid;
 
 use super::liveness::is_monitored;
 use crate::call::caller::BAD_AGENT_KEY;
-use crate::call::{Access, Call, Effect, Error, Hints, Reach, Result, Route, Spec, Tool, instant};
+use crate::call::{Access, Call, Effect, Error, Hints, Reach, Result, Route, Spec, Tool};
+use crate::instant;
 
 /// Show which agent your key belongs to. Use it to check a key you found.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -65,7 +66,7 @@ impl Tool for WhoAmI {
         ))
         .bind(call.caller.org.org_id)
         .bind(agent.agent_id)
-        .fetch_optional(&mut *call.db)
+        .fetch_optional(call.db.get().await?)
         .await?;
         // An agent that was removed a moment ago may still be known at the gate.
         let row = row.ok_or(Error::Unauthorized(BAD_AGENT_KEY))?;

@@ -5,3 +5,4 @@ pub mod pool;
 pub mod private;
 pub mod programs;
 pub mod schema;
+pub(crate) mod transaction;

@@ -1,30 +1,18 @@
 //! The connection between pod and database breaks at every point of a call: the call is carried out
 //! whole or not at all, and the answer tells which.
 
-mod proxy;
+pub mod cut;
+pub mod proxy;
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tokio::time::timeout;
 use uuid::Uuid;
-use waypost::config::{Caps, Config};
 
-use crate::house::{Agent, Answer, House, settings};
-use proxy::{At, How, Proxy};
-
-/// No call may take longer, whatever breaks.
-const BOUND: Duration = Duration::from_secs(35);
-const CUTS: [How; 3] = [How::CutBefore, How::CutWithin, How::CutAfter];
-
-/// A house whose first pod talks to the database through a proxy; the second has the real one.
-struct Cut {
-    house: House,
-    proxy: Proxy,
-    /// Whether the last [`Cut::first_call`] was cut.
-    took_place: AtomicBool,
-}
+use crate::house::{Agent, Answer, House};
+use cut::{BOUND, Cut};
+use proxy::{At, How};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_ack_and_its_reply_are_stored_together_wherever_the_connection_is_cut() {
@@ -46,7 +34,7 @@ async fn an_ack_and_its_reply_are_stored_together_wherever_the_connection_is_cut
             told
         })
         .await;
-    assert!(points > 120, "only {points} points");
+    assert!(points > 6 * 2 * 6, "only {points} points: six ways to break two chunks of six exchanges");
     cut.leaves_nothing_open().await;
 }
 
@@ -78,7 +66,7 @@ async fn a_keyed_message_is_stored_once_wherever_the_connection_is_cut() {
             told
         })
         .await;
-    assert!(points > 70, "only {points} points");
+    assert!(points > 6 * 2 * 4, "only {points} points: six ways to break two chunks of four exchanges");
     cut.counters_agree().await;
     cut.leaves_nothing_open().await;
 }
@@ -174,30 +162,48 @@ async fn a_commit_that_vanishes_in_a_black_hole_is_answered_truthfully_in_time()
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_statement_that_vanishes_in_a_black_hole_fails_in_time_and_stores_nothing() {
     let cut = Cut::open().await;
-    let (sender, recipient) = (cut.agent().await, cut.agent().await);
-    let key = Uuid::new_v4().to_string();
-    let message = json!({ "recipient_agent_id": recipient.id, "body": key, "client_message_id": key });
+    let worker = cut.agent().await;
+    let run = json!({ "run_id": Uuid::new_v4(), "limit": 2, "lease_seconds": 600 });
     cut.proxy.break_at(At::Chunk(5), How::HoleBefore);
-    let told = cut.call(&sender, "mailbox_send", message.clone()).await;
+    let told = cut.call(&worker, "mailbox_claim", run.clone()).await;
     assert!(cut.proxy.heal());
 
     assert_eq!((told.status, &told.body["details"]["outcome"]), (503, &Value::Null), "{}", told.body);
     cut.leaves_nothing_open().await;
-    assert_eq!(messages_with(&cut.house, &key).await, 0);
-    let again = cut.call(&sender, "mailbox_send", message).await;
-    assert_eq!((again.status, &again.body["deduplicated"]), (200, &json!(false)), "{}", again.body);
+    assert_eq!(leased(&cut.house, &worker).await, (0, 0));
+    let again = cut.call(&worker, "mailbox_claim", run).await;
+    assert_eq!((again.status, &again.body["messages"][0]["message_type"]), (200, &json!("system")));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_whose_statement_vanishes_in_a_black_hole_is_stored_once_on_another_connection() {
+    let cut = Cut::open().await;
+    let (sender, recipient) = (cut.agent().await, cut.agent().await);
+    for chunk in [1, 3, 5] {
+        let key = Uuid::new_v4().to_string();
+        let message = json!({ "recipient_agent_id": recipient.id, "body": key, "client_message_id": key });
+        cut.proxy.break_at(At::Chunk(chunk), How::HoleBefore);
+        let told = cut.call(&sender, "mailbox_send", message.clone()).await;
+        assert!(cut.proxy.heal());
+
+        assert_eq!((told.status, &told.body["deduplicated"]), (200, &json!(false)), "{}", told.body);
+        assert_eq!(messages_with(&cut.house, &key).await, 1);
+        let again = cut.call(&sender, "mailbox_send", message).await;
+        assert_eq!(again.body["message_id"], told.body["message_id"]);
+    }
+    cut.leaves_nothing_open().await;
+    cut.counters_agree().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connection_that_vanishes_on_its_way_back_to_the_pool_is_not_missed_for_long() {
     let cut = Cut::with_pool(1).await;
-    let (sender, recipient) = (cut.agent().await, cut.agent().await);
-    let message = json!({ "recipient_agent_id": recipient.id, "body": "hello" });
+    let worker = cut.agent().await;
     cut.proxy.break_at(At::AfterAnswerTo("commit"), How::HoleBefore);
-    assert_eq!(cut.call(&sender, "mailbox_send", message.clone()).await.status, 200);
+    assert_eq!(cut.call(&worker, "mailbox_claim", json!({})).await.status, 200);
 
     // It was the only one: until it is given up, calls are told to come again.
-    let served = async { while cut.call(&sender, "mailbox_send", message.clone()).await.status != 200 {} };
+    let served = async { while cut.call(&worker, "mailbox_claim", json!({})).await.status != 200 {} };
     timeout(BOUND, served).await.expect("the pool must make another");
     assert!(cut.proxy.heal());
     cut.leaves_nothing_open().await;
@@ -227,118 +233,6 @@ async fn an_outcome_nobody_can_look_up_is_told_as_unknown_and_settled_by_a_retry
         assert_eq!(messages_with(&cut.house, &key).await, 1);
     }
     cut.leaves_nothing_open().await;
-}
-
-fn uncapped() -> Config {
-    Config { caps: Caps { mailbox: 0, sender: 0 }, ..settings() }
-}
-
-impl Cut {
-    async fn open() -> Cut {
-        Cut::with_pool(10).await
-    }
-
-    /// The pod behind the proxy has so many connections for calls.
-    async fn with_pool(pool: u32) -> Cut {
-        let mut house = House::empty().await;
-        let real = house.options.clone();
-        let proxy = Proxy::start(real.get_socket().unwrap()).await;
-        house.options = real.clone().socket(proxy.folder());
-        house.add_pod(Config { pool, ..uncapped() }, waypost::registry()).await;
-        house.options = real;
-        house.add_pod(uncapped(), waypost::registry()).await;
-        Cut { house, proxy, took_place: AtomicBool::default() }
-    }
-
-    /// An agent that was registered past the proxy.
-    async fn agent(&self) -> Agent {
-        let answer = self.house.post(1, "/api/v1/onboard", None, &json!({})).await;
-        Agent::of(&answer.body)
-    }
-
-    /// A call to the pod behind the proxy; bounded in time.
-    async fn call(&self, agent: &Agent, tool: &str, arguments: Value) -> Answer {
-        let began = Instant::now();
-        let call = self.house.call(0, agent, tool, arguments);
-        let answer = timeout(BOUND, call).await.unwrap_or_else(|_| panic!("no answer in {BOUND:?}"));
-        assert!(matches!(answer.status, 200 | 503), "{:?}: {}", began.elapsed(), answer.body);
-        answer
-    }
-
-    /// The call of a scenario that is cut; what comes after it is not.
-    async fn first_call(&self, agent: &Agent, tool: &str, arguments: Value) -> Answer {
-        let answer = self.call(agent, tool, arguments).await;
-        self.took_place.store(self.proxy.heal(), Ordering::Relaxed);
-        answer
-    }
-
-    /// Runs the scenario with its first call cut at each chunk in turn, in each way, on a fresh
-    /// connection and on one that knows the statements, until nothing is left to cut. Gives how
-    /// many cuts there were.
-    async fn everywhere(&self, scenario: impl AsyncFn() -> Answer) -> usize {
-        // The one connection of the pod's pool says everything once.
-        assert_eq!(scenario().await.status, 200);
-        let mut cuts = 0;
-        for is_fresh in [false, true] {
-            for how in CUTS {
-                let mut at = 1;
-                while self.cut_at(At::Chunk(at), how, is_fresh, &scenario).await {
-                    at += 1;
-                }
-                // Among those, but for chunks that came together by chance.
-                assert!(self.cut_at(At::Saying("commit"), how, is_fresh, &scenario).await);
-                cuts += at;
-            }
-        }
-        cuts
-    }
-
-    /// Runs the scenario with its first call cut there; false when there was nothing to cut.
-    async fn cut_at(&self, at: At, how: How, is_fresh: bool, scenario: &impl AsyncFn() -> Answer) -> bool {
-        if is_fresh {
-            self.proxy.hang_up();
-        }
-        self.proxy.break_at(at, how);
-        let told = scenario().await;
-        let took_place = self.took_place.load(Ordering::Relaxed);
-        assert!(took_place || told.status == 200, "{}", told.body);
-        took_place
-    }
-
-    /// No session of any pod is in a transaction once all calls have been answered. A server
-    /// needs a moment to see that its client is gone.
-    async fn leaves_nothing_open(&self) {
-        let closed = async {
-            loop {
-                let open: i64 = sqlx::query_scalar(
-                    "select count(*) from pg_stat_activity
-                     where datname = current_database() and pid <> pg_backend_pid() and xact_start is not null",
-                )
-                .fetch_one(&self.house.db)
-                .await
-                .unwrap();
-                if open == 0 {
-                    return;
-                }
-            }
-        };
-        timeout(Duration::from_secs(15), closed).await.expect("no session stays in a transaction");
-    }
-
-    /// What the mailboxes' rows count is what is in them.
-    async fn counters_agree(&self) {
-        let differing: i64 = sqlx::query_scalar(
-            "select count(*) from mailbox m left join lateral (
-                select max(seq) as last_seq, count(*) filter (where acked_at is null) as open,
-                    count(*) filter (where acked_at is null and counted) as counted
-                from inbox_entry e where e.agent_id = m.agent_id) e on true
-             where (m.last_seq, m.open, m.counted) is distinct from (e.last_seq, e.open, e.counted)",
-        )
-        .fetch_one(&self.house.db)
-        .await
-        .unwrap();
-        assert_eq!(differing, 0);
-    }
 }
 
 /// 200 says stored; an error says not stored, unless it says that it does not know, which no single

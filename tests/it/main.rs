@@ -9,6 +9,7 @@ mod contract;
 mod cuts;
 mod front;
 mod gate;
+mod grouping;
 mod hangups;
 mod house;
 mod mailbox;

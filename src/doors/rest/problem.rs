@@ -7,8 +7,8 @@ use serde_json::Map;
 
 use crate::call::Error;
 use crate::call::dialect::Dialect;
-use crate::call::error::Retry;
 use crate::doors::refusal::{self, Refusal};
+use crate::error::Retry;
 
 /// Why a request was not answered by a tool.
 #[derive(Debug)]

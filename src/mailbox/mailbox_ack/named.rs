@@ -45,7 +45,7 @@ pub(super) async fn find(call: &mut Call<'_>, ids: &[Uuid]) -> Result<Vec<Named>
     .bind(call.caller.org.org_id)
     .bind(call.caller.agent()?.agent_id)
     .bind(ids)
-    .fetch_all(&mut *call.db)
+    .fetch_all(call.db.get().await?)
     .await?;
     Ok(rows.iter().map(named).collect::<sqlx::Result<_>>()?)
 }

@@ -6,7 +6,6 @@ use super::ReplySkipped;
 use super::named::Named;
 use crate::call::{Call, Result};
 use crate::inbox::{Letter, Sender};
-use crate::mailbox::recipient;
 
 /// What becomes of reply_text.
 pub(super) enum Reply {
@@ -20,17 +19,13 @@ pub(super) enum Reply {
 
 /// Chooses the recipient: the one peer that sent what is still open. Notices beside its messages
 /// are only acked.
-pub(super) async fn choose(call: &mut Call<'_>, named: &[Named], text: Option<&str>) -> Result<Reply> {
+pub(super) fn choose(call: &Call<'_>, named: &[Named], text: Option<&str>) -> Result<Reply> {
     let Some(text) = text else { return Ok(Reply::NotAsked) };
     let (oldest, peer) = match one_peer(named) {
         Ok(found) => found,
         Err(why) => return Ok(Reply::Skipped(why)),
     };
-    Ok(match recipient::takes_mail(call, peer).await? {
-        Some(true) => Reply::Sent(Box::new(letter(call, peer, oldest, text)?)),
-        Some(false) => Reply::Skipped(ReplySkipped::SenderRefusesMail),
-        None => Reply::Skipped(ReplySkipped::SenderGone),
-    })
+    Ok(Reply::Sent(Box::new(letter(call, peer, oldest, text)?)))
 }
 
 /// The oldest open message of the one peer that sent any, and that peer.
@@ -63,5 +58,6 @@ fn letter(call: &Call<'_>, to: Uuid, oldest: &Named, text: &str) -> Result<Lette
         ack_deadline: None,
         probe_nonce: None,
         counted: false,
+        heeds_policy: true,
     })
 }

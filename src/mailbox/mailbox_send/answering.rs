@@ -13,9 +13,10 @@ use crate::inbox::Acks;
 /// another party's messages are all alike.
 pub(super) async fn acks(call: &mut Call<'_>, message_id: Uuid, peer: Uuid) -> Result<Option<Acks>> {
     let agent_id = call.caller.agent()?.agent_id;
-    let asked = asks_for_ack(call.db, call.caller.org.org_id, message_id, agent_id, peer).await?;
+    let asked =
+        asks_for_ack(call.db.get().await?, call.caller.org.org_id, message_id, agent_id, peer).await?;
     let asked = asked.ok_or(Error::NotFound("message to reply to"))?;
-    Ok(asked.then(|| Acks { agent_id, message_ids: vec![message_id], ack_body: None }))
+    Ok(asked.then(|| Acks { agent_id, message_ids: vec![message_id], ack_body: None, proven: Vec::new() }))
 }
 
 /// Whether a message between these two asks `agent_id`, as its recipient, for an ack.

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use crate::call::credential::Secret;
 use crate::call::{Caps, Error, Result};
-use crate::inbox::{self, Letter, Posting, Sender, Verdict};
+use crate::inbox::{self, Letter, Patience, Posting, Sender, Verdict};
 use crate::mailbox::names;
 use crate::mailbox::owned::{mint_agent_key, mint_owner_key};
 
@@ -143,9 +143,10 @@ async fn welcome(db: &mut PgConnection, caps: Caps, org_id: Uuid, agent_id: Uuid
         ack_deadline: None,
         probe_nonce: None,
         counted: false,
+        heeds_policy: false,
     };
     let posting = Posting { org_id, letters: vec![notice], acks: None, only_with_ack: false, key: None };
-    match inbox::post(db, caps, &[posting]).await?.pop() {
+    match inbox::post(db, caps, &[posting], Patience::Wait).await?.pop() {
         Some(Verdict::Posted(posted)) => Ok(posted.delivered.len()),
         _ => Err(Error::internal("a new mailbox took no notice")),
     }

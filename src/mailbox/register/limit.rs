@@ -10,7 +10,7 @@ pub(super) async fn count(call: &mut Call<'_>, channel: Option<&str>) -> Result<
     let network = call.caller.network;
     let limit = call.terms.register_limit;
     if limit > 0 {
-        lock::hold(call.db, "registration", &[network.to_string().as_bytes()]).await?;
+        lock::hold(call.db.get().await?, "registration", &[network.to_string().as_bytes()]).await?;
         let row = sqlx::query(
             "-- mailbox.registrations_of_network
              select count(*), ceil(extract(epoch from min(registered_at) + interval '1 hour' - clock_timestamp()))::bigint
@@ -20,7 +20,7 @@ pub(super) async fn count(call: &mut Call<'_>, channel: Option<&str>) -> Result<
         )
         .bind(network.to_string())
         .bind(i64::from(limit))
-        .fetch_one(&mut *call.db)
+        .fetch_one(call.db.get().await?)
         .await?;
         let (count, wait): (i64, Option<i64>) = (row.try_get(0)?, row.try_get(1)?);
         if count >= i64::from(limit) {
@@ -36,7 +36,7 @@ pub(super) async fn count(call: &mut Call<'_>, channel: Option<&str>) -> Result<
     .bind(Uuid::now_v7())
     .bind(call.caller.org.org_id)
     .bind(channel)
-    .execute(&mut *call.db)
+    .execute(call.db.get().await?)
     .await?;
     Ok(())
 }

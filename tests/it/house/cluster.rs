@@ -3,12 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::mpsc;
+use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use uuid::Uuid;
-use waypost::postgres::private::{PrivateCluster, Settings};
+use waypost::postgres::private::{PrivateCluster, Refusal, Settings};
 use waypost::postgres::schema;
 
 /// A new database at this version's schema, copied from a template.
@@ -30,7 +31,7 @@ fn shared() -> &'static (PgConnectOptions, String) {
         std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
-                let mut cluster = PrivateCluster::start(&programs_in(&folder())).await.unwrap();
+                let mut cluster = start().await;
                 ready.send(cluster.connect_options()).unwrap();
                 panic!("{}", cluster.died().await);
             });
@@ -45,6 +46,18 @@ fn shared() -> &'static (PgConnectOptions, String) {
         });
         (options, template.join().unwrap())
     })
+}
+
+/// The server of a run that has just ended may still be on its way down.
+async fn start() -> PrivateCluster {
+    let settings = programs_in(&folder());
+    for _ in 0..100 {
+        match PrivateCluster::start(&settings).await {
+            Err(Refusal::Leftover { .. }) => tokio::time::sleep(Duration::from_millis(100)).await,
+            started => return started.unwrap(),
+        }
+    }
+    panic!("the server of an earlier run does not end");
 }
 
 /// A private cluster's settings: with the server programs that a pod started here would use.

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 use waypost::call::Error;
-use waypost::call::error::{Candidate, Liveness, ProbePart, Retry};
+use waypost::error::{Candidate, Liveness, ProbePart, Retry};
 
 use super::json_schema;
 

@@ -5,6 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
+pub(crate) mod cause;
 mod origins;
 mod words;
 
@@ -119,6 +120,11 @@ pub enum Error {
     Internal(#[source] Cause),
 }
 
+/// Why work is turned away at once when too much waits already.
+#[derive(Debug, thiserror::Error)]
+#[error("too many calls wait for the database")]
+pub struct QueueFull;
+
 /// An agent that a name could mean.
 #[derive(Debug, Clone, serde::Serialize)]
 pub struct Candidate {
@@ -131,7 +137,7 @@ pub struct Candidate {
     /// Whether it polled in three or more hours of the last 24.
     pub monitored: bool,
     /// Its last poll, RFC 3339.
-    #[serde(with = "super::instant::option")]
+    #[serde(with = "crate::instant::option")]
     pub last_polled_at: Option<time::OffsetDateTime>,
 }
 
@@ -237,7 +243,7 @@ impl Error {
             Error::RecipientAmbiguous { candidates } => json!({ "candidates": candidates }),
             Error::MailboxFull { liveness, .. } => json!({
                 "recipient_monitored": liveness.monitored,
-                "last_polled_at": liveness.last_polled_at.map(super::instant::format),
+                "last_polled_at": liveness.last_polled_at.map(crate::instant::format),
             }),
             Error::ProbeMismatch { message_id, .. } => json!({ "message_id": message_id }),
             Error::Unavailable { outcome_unknown: true, .. } => json!({ "outcome": "unknown" }),

@@ -1,33 +1,6 @@
-//! Where errors come from: arguments, JSON, the database.
+//! Errors of the database: which pass, which are the caller's fault, which are ours.
 
 use super::Error;
-use crate::call::arguments::Fault;
-use crate::call::json::Refused;
-
-impl From<Fault> for Error {
-    fn from(fault: Fault) -> Error {
-        match fault {
-            Fault::Unknown { field, suggestion } => Error::UnknownField { field, suggestion },
-            Fault::Invalid { field, problem } => Error::Invalid { field, problem },
-        }
-    }
-}
-
-/// What strict JSON refuses in arguments.
-impl From<Refused> for Error {
-    fn from(refused: Refused) -> Error {
-        let (path, problem) = match refused {
-            Refused::Broken(fault) => return Error::Malformed(fault),
-            Refused::Duplicate { path } => (path, "is given twice"),
-            Refused::Nul { path } => (path, "must not hold a NUL character"),
-            Refused::TooDeep { path } => (path, "is nested too deeply"),
-            Refused::Reserved { path } => (path, "is a reserved name"),
-            Refused::NotAnObject => (String::new(), "must be one JSON object"),
-        };
-        let field = if path.is_empty() { "arguments".to_owned() } else { path };
-        Error::invalid(field, problem)
-    }
-}
 
 /// Connection failures mean "try again", text Postgres cannot store is the
 /// caller's fault, everything else is ours.

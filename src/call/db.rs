@@ -1,0 +1,65 @@
+//! A call's way to the database: a connection that is open, or one taken when first needed.
+
+use sqlx::{PgConnection, PgPool};
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::turns::Turns;
+use super::{Error, Result};
+use crate::postgres::pool::Borrowed;
+
+/// The connection a running tool works on.
+pub struct Db<'a>(Source<'a>);
+
+enum Source<'a> {
+    Open(&'a mut PgConnection),
+    OnDemand { pool: &'a PgPool, turns: &'a Turns, taken: Option<Taken> },
+}
+
+struct Taken {
+    connection: Borrowed,
+    _turn: OwnedSemaphorePermit,
+}
+
+impl<'a> Db<'a> {
+    /// One that is open: a transaction's, or a connection for the whole call.
+    pub(super) fn open(connection: &'a mut PgConnection) -> Db<'a> {
+        Db(Source::Open(connection))
+    }
+
+    /// One that takes its turn when it is first asked for.
+    pub(super) fn on_demand(pool: &'a PgPool, turns: &'a Turns) -> Db<'a> {
+        Db(Source::OnDemand { pool, turns, taken: None })
+    }
+
+    /// The connection, to run one statement after the other on.
+    ///
+    /// # Errors
+    /// `temporarily_unavailable` when none is to be had in time.
+    pub async fn get(&mut self) -> Result<&mut PgConnection> {
+        match &mut self.0 {
+            Source::Open(connection) => Ok(connection),
+            Source::OnDemand { pool, turns, taken } => {
+                let taken = match taken {
+                    Some(taken) => taken,
+                    None => {
+                        let turn = turns.wait().await?;
+                        taken.insert(Taken { connection: Borrowed::from(pool).await?, _turn: turn })
+                    }
+                };
+                Ok(taken.connection.db()?)
+            }
+        }
+    }
+
+    /// Gives a connection that was taken on demand back, as it was. One that may be in the middle of
+    /// something is dropped instead, and closed by that.
+    pub(super) fn release(&mut self) -> Result<()> {
+        match &mut self.0 {
+            Source::Open(_) => Err(Error::internal("only a tool whose effect is a posting posts")),
+            Source::OnDemand { taken, .. } => {
+                taken.take().into_iter().for_each(|taken| taken.connection.release());
+                Ok(())
+            }
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! How a transaction begins and ends, and the truth about a commit whose answer was lost.
+
+use std::time::Duration;
+
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{Connection, PgConnection, PgPool, Row};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::pool::{ANSWER, Borrowed, is_lost, silence};
+
+/// How a commit ended.
+#[derive(Debug)]
+pub enum Ended {
+    /// Stored for good.
+    Committed,
+    /// Nothing was stored; the same work may be tried again.
+    Aborted(sqlx::Error),
+    /// The database stayed away: nobody knows yet.
+    Unknown(sqlx::Error),
+}
+
+/// How long to look for the fate of a commit whose answer was lost.
+const LOOK_FOR: Duration = Duration::from_secs(5);
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// One look, connecting included.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Postgres' id of a transaction, to ask for its fate when a commit's answer is lost.
+pub struct Xid(String);
+
+/// Begins on a bare connection, in one round trip. When anything behind this fails in a way that
+/// leaves the connection's state in doubt, whoever owns it closes it.
+pub async fn begin(db: &mut PgConnection) -> sqlx::Result<Xid> {
+    let begin = sqlx::raw_sql("begin; select pg_current_xact_id()::text").fetch_one(db);
+    let row = timeout(ANSWER, begin).await.unwrap_or(Err(silence()))?;
+    Ok(Xid(row.try_get(0)?))
+}
+
+/// Makes it durable. When the answer is lost, or does not come, looks again on another connection
+/// and tells the truth; this one is of no use any more unless it says [`Ended::Committed`].
+pub async fn commit(db: &mut PgConnection, xid: &Xid, options: &PgConnectOptions) -> Ended {
+    let answer = timeout(ANSWER, sqlx::raw_sql("commit").execute(db)).await;
+    match answer.unwrap_or(Err(silence())) {
+        Ok(_) => Ended::Committed,
+        Err(error @ sqlx::Error::Database(_)) if !is_lost(&error) => Ended::Aborted(error),
+        Err(error) => look_for_fate(options, xid, error).await,
+    }
+}
+
+/// Undoes it, and tells whether the connection is as it was before.
+pub async fn rollback(db: &mut PgConnection) -> bool {
+    matches!(timeout(ANSWER, sqlx::raw_sql("rollback").execute(db)).await, Ok(Ok(_)))
+}
+
+/// An open transaction on a connection of the pool.
+///
+/// Dropped without an end (a panic, say), it closes the connection: the next
+/// borrower can never inherit somebody's half-done work.
+pub struct Transaction {
+    connection: Borrowed,
+    xid: Xid,
+}
+
+impl Transaction {
+    /// Borrows a connection and begins.
+    pub async fn begin(pool: &PgPool) -> sqlx::Result<Transaction> {
+        let mut connection = Borrowed::from(pool).await?;
+        let xid = begin(connection.db()?).await?;
+        Ok(Transaction { connection, xid })
+    }
+
+    /// The connection, to run statements on.
+    pub fn connection(&mut self) -> sqlx::Result<&mut PgConnection> {
+        self.connection.db()
+    }
+
+    /// Makes it durable; see [`commit`].
+    pub async fn commit(mut self, pool: &PgPool) -> Ended {
+        let Ok(db) = self.connection.db() else { return Ended::Aborted(sqlx::Error::PoolClosed) };
+        let ended = commit(db, &self.xid, &pool.connect_options()).await;
+        if matches!(ended, Ended::Committed) {
+            self.connection.release();
+        }
+        ended
+    }
+
+    /// Undoes it.
+    pub async fn rollback(mut self) {
+        let Ok(db) = self.connection.db() else { return };
+        if rollback(db).await {
+            self.connection.release();
+        }
+    }
+}
+
+/// Asks the database what became of the transaction, and forces an answer.
+///
+/// `in progress` means that the old session has not noticed the broken connection
+/// (a black hole, say): it is ended, which leaves the transaction either committed
+/// or aborted, never later the one and now the other.
+async fn look_for_fate(options: &PgConnectOptions, xid: &Xid, error: sqlx::Error) -> Ended {
+    let until = Instant::now() + LOOK_FOR;
+    while Instant::now() < until {
+        match timeout(LOOK, look(options, xid)).await {
+            Ok(Ok(Fate::Committed)) => return Ended::Committed,
+            Ok(Ok(Fate::Aborted)) => return Ended::Aborted(error),
+            Ok(Ok(Fate::Open) | Err(_)) | Err(_) => {}
+        }
+        sleep(LOOK_EVERY).await;
+    }
+    Ended::Unknown(error)
+}
+
+enum Fate {
+    Committed,
+    Aborted,
+    Open,
+}
+
+/// Looks once, on a connection of its own: those of the pool may all have gone the same way.
+async fn look(options: &PgConnectOptions, xid: &Xid) -> sqlx::Result<Fate> {
+    let mut db = PgConnection::connect_with(options).await?;
+    let fate = match fate(&mut db, xid).await?.as_deref() {
+        Some("committed") => Fate::Committed,
+        Some("aborted") => Fate::Aborted,
+        _ => {
+            end_session_of(&mut db, xid).await?;
+            Fate::Open
+        }
+    };
+    let _ = db.close().await;
+    Ok(fate)
+}
+
+async fn fate(db: &mut PgConnection, xid: &Xid) -> sqlx::Result<Option<String>> {
+    sqlx::query_scalar("-- transaction.fate\n select pg_xact_status($1::text::xid8)")
+        .bind(&xid.0)
+        .fetch_one(db)
+        .await
+}
+
+/// A session that waits for a synchronous standby is left alone: ended, it would count as
+/// committed without being safe there.
+async fn end_session_of(db: &mut PgConnection, xid: &Xid) -> sqlx::Result<()> {
+    sqlx::query(
+        "-- transaction.end_session
+         select pg_terminate_backend(pid) from pg_stat_activity
+         where backend_xid = $1::text::xid8::xid and wait_event is distinct from 'SyncRep'",
+    )
+    .bind(&xid.0)
+    .execute(db)
+    .await?;
+    Ok(())
+}
