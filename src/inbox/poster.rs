@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use self::queue::{Batch, Queue, Waiting};
 use super::posting::{Posting, Verdict};
 use crate::config::Caps;
-use crate::error::{Error, QueueFull, Result};
+use crate::error::{Error, Result};
 use crate::wakes::{Task, Wakes};
 
 /// Connections that post, beside those of the pool.
@@ -70,9 +70,7 @@ impl Poster {
     pub async fn post(&self, posting: Posting) -> Result<Verdict> {
         let (answer, verdict) = oneshot::channel();
         let waiting = Waiting::new(posting, answer, Instant::now() + PATIENCE);
-        if self.0.queue().push(waiting).is_err() {
-            return Err(Error::unavailable(QueueFull));
-        }
+        self.0.queue().push(waiting).map_err(Error::unavailable)?;
         self.0.bell.notify_one();
         match timeout(ANSWERED, verdict).await {
             Ok(Ok(verdict)) => verdict,

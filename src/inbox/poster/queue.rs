@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, QueueFull, Result};
 use crate::inbox::posting::{Mailbox, Patience, Posting, Verdict};
 
 /// Most postings of one batch.
@@ -76,11 +76,11 @@ struct Org {
 }
 
 impl Queue {
-    /// Puts a posting behind the others of its mailbox; back to the caller when too many wait.
-    pub fn push(&mut self, waiting: Waiting) -> Result<(), Waiting> {
+    /// Puts a posting behind the others of its mailbox, unless too many wait.
+    pub fn push(&mut self, waiting: Waiting) -> Result<(), QueueFull> {
         let of_org = self.orgs.get(&waiting.posting.org_id).map_or(0, |org| org.waiting);
         if self.waiting >= MOST || of_org >= MOST_OF_ONE {
-            return Err(waiting);
+            return Err(QueueFull);
         }
         self.enter(waiting, VecDeque::push_back);
         Ok(())
