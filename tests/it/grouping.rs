@@ -39,7 +39,8 @@ async fn a_mailbox_that_somebody_holds_delays_no_other() {
     let house = Arc::new(roomy().await);
     let (sender, recipients) = (house.register().await, some_agents(&house, 9).await);
     let mut holder = holding(&house, &recipients[8]).await;
-    let held = tokio::spawn({
+    let mut held = JoinSet::new();
+    held.spawn({
         let (house, sender, recipient) = (house.clone(), sender.clone(), recipients[8].clone());
         async move { send(&house, &sender, &recipient, "held").await }
     });
@@ -52,7 +53,7 @@ async fn a_mailbox_that_somebody_holds_delays_no_other() {
         assert!(began.elapsed() < AT_ONCE, "{:?}", began.elapsed());
     }
     sqlx::raw_sql("commit").execute(&mut holder).await.unwrap();
-    let answer = timeout(AT_ONCE, held).await.expect("it goes once the mailbox is free").unwrap();
+    let answer = the_one(held).await;
     assert_eq!(answer.status, 200, "{}", answer.body);
 }
 
@@ -86,7 +87,8 @@ async fn a_key_that_somebody_is_about_to_take_delays_no_other() {
     .execute(&mut rival)
     .await
     .unwrap();
-    let contested = tokio::spawn({
+    let mut contested = JoinSet::new();
+    contested.spawn({
         let (house, sender, to) = (house.clone(), sender.clone(), recipients[8].id.clone());
         let message = json!({ "recipient_agent_id": to, "body": "keyed", "client_message_id": "contested" });
         async move { house.call(0, &sender, "mailbox_send", message).await }
@@ -100,7 +102,7 @@ async fn a_key_that_somebody_is_about_to_take_delays_no_other() {
         assert!(began.elapsed() < AT_ONCE, "{:?}", began.elapsed());
     }
     sqlx::raw_sql("rollback").execute(&mut rival).await.unwrap();
-    let answer = timeout(AT_ONCE, contested).await.expect("it goes once the key is free").unwrap();
+    let answer = the_one(contested).await;
     assert_eq!((answer.status, &answer.body["deduplicated"]), (200, &json!(false)), "{}", answer.body);
 }
 
@@ -225,6 +227,11 @@ fn notice(to: Uuid) -> Letter {
         counted: false,
         heeds_policy: false,
     }
+}
+
+/// The answer of a call that waited for what is free by now.
+async fn the_one(mut call: JoinSet<Answer>) -> Answer {
+    timeout(AT_ONCE, call.join_next()).await.expect("it goes once that is free").unwrap().unwrap()
 }
 
 /// A house with one pod and mailboxes without caps.
