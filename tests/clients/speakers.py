@@ -9,6 +9,8 @@ import os
 import subprocess
 from pathlib import Path
 
+from installed import node_program
+
 HERE = Path(__file__).parent
 
 
@@ -47,11 +49,7 @@ def python(venv, kind, mode, url, key, processes):
 
 
 def node(folder, kind, mode, url, key, processes):
-    return Wire([binary(folder), HERE / "node_client.cjs", kind, url, mode], modules(folder), key, processes)
-
-
-def binary(folder):
-    return folder / "npm/node_modules/node/bin/node"
+    return Wire([node_program(folder), HERE / "node_client.cjs", kind, url, mode], modules(folder), key, processes)
 
 
 def modules(folder):
@@ -65,7 +63,7 @@ class Inspector:
 
     def __init__(self, folder, era, url, key, processes):
         launcher = folder / "npm/node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js"
-        self.command = [binary(folder), launcher, "--cli", url, "--transport", "http", "--protocol-era", era]
+        self.command = [node_program(folder), launcher, "--cli", url, "--transport", "http", "--protocol-era", era]
         self.command += ["--header", f"Authorization: Bearer {key}"] if key else []
         self.processes = processes
 

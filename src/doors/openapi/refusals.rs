@@ -81,7 +81,7 @@ fn about(status: u16) -> &'static str {
 fn headers(status: u16) -> Map<String, Value> {
     let (header, about, kind) = match status {
         401 => ("WWW-Authenticate", "How to authenticate.", "string"),
-        409 | 429 | 503 => ("Retry-After", "Seconds to wait, where waiting can help.", "integer"),
+        409 | 429 | 500 | 503 => ("Retry-After", "Seconds to wait, where waiting can help.", "integer"),
         _ => return Map::new(),
     };
     Map::from_iter([(header.to_owned(), json!({ "description": about, "schema": { "type": kind } }))])
