@@ -5,6 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
+pub mod kinds;
 mod origins;
 mod words;
 

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use waypost::call::Entry;
 
 use super::doors::Way;
+use crate::house::is_named;
 
 /// What came back, byte for byte.
 #[derive(Clone, PartialEq, Eq)]
@@ -94,6 +95,7 @@ impl Reply {
         };
         let is_text = |name: &str| members[name].as_str().is_some_and(|text| !text.is_empty());
         assert!(is_text("code") && is_text("message") && members["retryable"].is_boolean(), "{self:?}");
+        is_named(entry, members["code"].as_str().unwrap_or_default());
         members
     }
 }
