@@ -7,11 +7,9 @@ mod operation;
 mod refusals;
 
 use axum::Router;
-use axum::response::IntoResponse;
-use axum::routing::get;
-use http::header::CONTENT_TYPE;
 use serde_json::{Map, Value, json};
 
+use super::document::Document;
 use super::rest::BY_NAME;
 use crate::call::{Entry, Organization, Registry, Route};
 use operation::Operation;
@@ -29,11 +27,7 @@ URL. Everything is served at the root, which is the organization public, and bel
 
 /// Serves [`yaml`] at `/openapi.yaml` as `application/yaml` (RFC 9512).
 pub fn router(registry: &Registry) -> Router {
-    let text: bytes::Bytes = yaml(registry).into();
-    Router::new().route(
-        "/openapi.yaml",
-        get(async move || ([(CONTENT_TYPE, "application/yaml")], text).into_response()),
-    )
+    Router::new().route("/openapi.yaml", Document::new("application/yaml", yaml(registry)).route())
 }
 
 /// The document as YAML, ending in a newline.
