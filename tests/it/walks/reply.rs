@@ -7,7 +7,6 @@ use serde_json::{Map, Value};
 use waypost::call::Entry;
 
 use super::doors::Way;
-use crate::house::is_named;
 
 /// What came back, byte for byte.
 #[derive(Clone, PartialEq, Eq)]
@@ -77,6 +76,16 @@ impl Reply {
         }
     }
 
+    /// The code of a refusal, however it is spelt.
+    pub fn code(&self) -> Option<String> {
+        let body: Value = serde_json::from_str(&self.text).ok()?;
+        let result = &body["result"];
+        let failure = result["structuredContent"].as_object().filter(|_| result["isError"] == true);
+        let envelope = failure.and_then(|failure| failure.values().find(|value| value.is_object()));
+        let refused = envelope.or(body["error"].get("data")).unwrap_or(&body);
+        refused["code"].as_str().map(str::to_owned)
+    }
+
     /// The members of the refusal, in one form for all doors. Fails on anything that is no structured refusal.
     pub fn refusal(&self, way: Way, entry: &Entry) -> Map<String, Value> {
         assert!(self.status < 500, "{} by {way}: a fault of ours: {self:?}", entry.spec.name);
@@ -95,7 +104,6 @@ impl Reply {
         };
         let is_text = |name: &str| members[name].as_str().is_some_and(|text| !text.is_empty());
         assert!(is_text("code") && is_text("message") && members["retryable"].is_boolean(), "{self:?}");
-        is_named(entry, members["code"].as_str().unwrap_or_default());
         members
     }
 }
