@@ -6,6 +6,7 @@
 use serde_json::{Map, Value, json};
 
 pub(crate) mod cause;
+pub mod kinds;
 mod origins;
 mod words;
 

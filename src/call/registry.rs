@@ -49,6 +49,10 @@ pub struct Entry {
     pub input: Value,
     /// The schema of an answer that succeeded.
     pub answer: Value,
+    /// Codes of the refusals that are its own.
+    pub refuses: &'static [&'static str],
+    /// Arguments worth showing in an example call, as JSON.
+    pub example: Option<&'static str>,
     shape: Shape,
     tidy: fn(&mut Map<String, Value>),
     read: Read,
@@ -134,6 +138,8 @@ impl Toolset {
             description: input["description"].as_str().unwrap_or_default().to_owned(),
             shape: shape(&input, spec).also_called(T::ALSO_CALLED),
             answer: schema::of_answer::<T::Answer>(),
+            refuses: T::REFUSES,
+            example: T::EXAMPLE,
             input: published(input),
             tidy: T::tidy,
             read: read::<T>,

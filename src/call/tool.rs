@@ -23,6 +23,13 @@ pub trait Tool: DeserializeOwned + JsonSchema + Send + Sync + 'static {
     /// Words that callers guess for an argument, so that the refusal can suggest the real one.
     const ALSO_CALLED: &'static [(&'static str, &'static str)] = &[];
 
+    /// Codes of the refusals that are its own, beside those that any tool may answer
+    /// ([`kinds::ANYWHERE`](super::error::kinds::ANYWHERE)): for documents.
+    const REFUSES: &'static [&'static str] = &[];
+
+    /// Arguments worth showing in an example call, as JSON: for documents. Without them the required ones are shown.
+    const EXAMPLE: Option<&'static str> = None;
+
     /// Puts arguments in order before they are judged by the published schema,
     /// where that schema cannot say it (trimming, say). Most tools need none.
     fn tidy(_arguments: &mut Map<String, Value>) {}

@@ -1,6 +1,8 @@
 //! How a call comes in: bytes to arguments, dispatch, and back to bytes. No SQL and no rules here.
 
 pub mod accept;
+pub(crate) mod docs;
+mod document;
 pub mod front;
 pub(crate) mod mcp;
 pub(crate) mod media;
@@ -22,7 +24,9 @@ use reception::Reception;
 pub fn router(reception: Reception) -> Router {
     let registry = &reception.registry;
     let documents = openapi::router(registry);
-    let documents = documents.merge(wellknown::router(registry, &reception.dispatch.terms.public_url));
+    let public_url = &reception.dispatch.terms.public_url;
+    let documents = documents.merge(wellknown::router(registry, public_url));
+    let documents = documents.merge(docs::router(registry, public_url));
     let calls = rest::router(reception.clone()).merge(mcp::router(reception.clone()));
     calls
         .route_layer(from_fn_with_state(reception, toll::toll))

@@ -7,11 +7,9 @@ mod operation;
 mod refusals;
 
 use axum::Router;
-use axum::response::IntoResponse;
-use axum::routing::get;
-use http::header::CONTENT_TYPE;
 use serde_json::{Map, Value, json};
 
+use super::document::Document;
 use super::rest::BY_NAME;
 use crate::call::{Entry, Organization, Registry, Route};
 use operation::Operation;
@@ -23,17 +21,14 @@ const HEADER: &str =
 const ABOUT: &str = "One inbox for agents: register, send, check, claim and ack. Every tool that is served over MCP is a \
 route here too, with the same arguments, checks and answers. Bodies are UTF-8 JSON objects; unknown fields, repeated \
 keys and NUL are refused with the field named. Whole numbers may be sent as numbers or as text, and null is the same as \
-leaving a field out. Every refusal is application/problem+json with a stable code; where retryable is true, Retry-After \
-says when. Every answer of a caller that is limited tells in RateLimit-Policy and RateLimit how it stands. Credentials come in headers, or in the body as box_key or owner_key where headers cannot be set; never in a \
+leaving a field out. Every refusal is application/problem+json with a stable code; retryable says whether the same may \
+succeed later, and Retry-After, where it is sent, when. Every answer of a caller that is limited tells in \
+RateLimit-Policy and RateLimit how it stands. Credentials come in headers, or in the body as box_key or owner_key where headers cannot be set; never in a \
 URL. Everything is served at the root, which is the organization public, and below /o/{org}.";
 
 /// Serves [`yaml`] at `/openapi.yaml` as `application/yaml` (RFC 9512).
 pub fn router(registry: &Registry) -> Router {
-    let text: bytes::Bytes = yaml(registry).into();
-    Router::new().route(
-        "/openapi.yaml",
-        get(async move || ([(CONTENT_TYPE, "application/yaml")], text).into_response()),
-    )
+    Router::new().route("/openapi.yaml", Document::new("application/yaml", yaml(registry)).route())
 }
 
 /// The document as YAML, ending in a newline.

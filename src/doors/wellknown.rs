@@ -1,14 +1,12 @@
 //! What programs and people ask for before they know the API: `/llms.txt`, `/`, and the addresses at which an
 //! authorization server would announce itself.
 
-use std::sync::Arc;
-
 use axum::Router;
-use axum::response::{IntoResponse, Response};
-use axum::routing::{any, get};
+use axum::response::Response;
+use axum::routing::any;
 use http::StatusCode;
-use http::header::CONTENT_TYPE;
 
+use super::document::Document;
 use super::refusal::Refusal;
 use crate::call::{Entry, Registry};
 
@@ -19,10 +17,8 @@ const DISCOVERY: [&str; 3] =
 
 /// The routes. `public_url` is the service's URL as clients use it, without a trailing slash.
 pub fn router(registry: &Registry, public_url: &str) -> Router {
-    let text: Arc<str> = llms_txt(registry, public_url).into();
-    let shown =
-        async move || ([(CONTENT_TYPE, "text/plain; charset=utf-8")], text.to_string()).into_response();
-    let mut router = Router::new().route("/llms.txt", get(shown.clone())).route("/", get(shown));
+    let text = Document::new("text/plain; charset=utf-8", llms_txt(registry, public_url));
+    let mut router = Router::new().route("/llms.txt", text.clone().route()).route("/", text.route());
     for name in DISCOVERY {
         router = router
             .route(&format!("/.well-known/{name}"), any(no_issuer))
@@ -54,7 +50,7 @@ pub fn llms_txt(registry: &Registry, public_url: &str) -> String {
          `Authorization: Bearer`, as `X-API-Key`, or as the argument `box_key` where headers cannot be set; never in a \
          URL. `next_actions` of the answer says what to do next.\n\n\
          Over REST every tool is `POST {public_url}/api/v1/tools/NAME` with its arguments as a JSON object. All routes \
-         and schemas: {public_url}/openapi.yaml\n"
+         and schemas: {public_url}/openapi.yaml. Arguments, answers, errors and examples, to read: {public_url}/docs\n"
     );
     for toolset in registry.toolsets() {
         text.push_str(&format!("\n## Tools: {}\n\n{}\n\n", toolset.name, toolset.about));

@@ -35,6 +35,7 @@ impl Tool for AgentKeyAdd {
         reach: Reach::Routes,
         routes: &[Route::post("/api/v1/agents/{agent_id}/keys").creating()],
     };
+    const REFUSES: &'static [&'static str] = &["not_found"];
 
     async fn run(&self, call: &mut Call<'_>) -> Result<KeyAdded> {
         lock_owned(call, self.agent_id).await?;
@@ -73,6 +74,7 @@ impl Tool for AgentKeyRevoke {
         reach: Reach::Routes,
         routes: &[Route::delete("/api/v1/agents/{agent_id}/keys/{key_id}")],
     };
+    const REFUSES: &'static [&'static str] = &["not_found"];
 
     async fn run(&self, call: &mut Call<'_>) -> Result<KeyRevoked> {
         lock_owned(call, self.agent_id).await?;

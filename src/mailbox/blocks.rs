@@ -50,6 +50,7 @@ impl Tool for BlockAdd {
         reach: Reach::Routes,
         routes: &[Route::put(PATH)],
     };
+    const REFUSES: &'static [&'static str] = &["not_found"];
 
     async fn run(&self, call: &mut Call<'_>) -> Result<Block> {
         lock_owned(call, self.agent_id).await?;
@@ -74,6 +75,7 @@ impl Tool for BlockRemove {
         reach: Reach::Routes,
         routes: &[Route::delete(PATH)],
     };
+    const REFUSES: &'static [&'static str] = &["not_found"];
 
     async fn run(&self, call: &mut Call<'_>) -> Result<Block> {
         lock_owned(call, self.agent_id).await?;

@@ -59,6 +59,7 @@ impl Tool for InboundShow {
         reach: Reach::Routes,
         routes: &[Route::get("/api/v1/agents/{agent_id}/inbound")],
     };
+    const REFUSES: &'static [&'static str] = &["not_found"];
 
     async fn run(&self, call: &mut Call<'_>) -> Result<Inbound> {
         check_owned(call, self.agent_id).await?;
@@ -77,6 +78,7 @@ impl Tool for InboundSet {
         reach: Reach::Routes,
         routes: &[Route::put("/api/v1/agents/{agent_id}/inbound")],
     };
+    const REFUSES: &'static [&'static str] = &["not_found"];
 
     async fn run(&self, call: &mut Call<'_>) -> Result<Inbound> {
         lock_owned(call, self.agent_id).await?;

@@ -93,6 +93,11 @@ impl Tool for MailboxAck {
         reach: Reach::Everywhere,
         routes: &[Route::post("/api/v1/mailbox/ack")],
     };
+    const REFUSES: &'static [&'static str] =
+        &["not_found", "idempotency_conflict", "probe_nonce_mismatch", "probe_body_hash_mismatch"];
+    const EXAMPLE: Option<&'static str> = Some(
+        r#"{"message_ids":["01a22cc3-3246-7322-96ed-f14044286714"],"reply_text":"The draft is ready."}"#,
+    );
     const ALSO_CALLED: &'static [(&'static str, &'static str)] = &[
         ("ids", "message_ids"),
         ("reply", "reply_text"),

@@ -79,6 +79,8 @@ impl Tool for MailboxCheck {
         reach: Reach::Everywhere,
         routes: &[Route::get("/api/v1/mailbox/messages")],
     };
+    const REFUSES: &'static [&'static str] = &["too_many_holds"];
+    const EXAMPLE: Option<&'static str> = Some(r#"{"since":1,"wait":25}"#);
     const ALSO_CALLED: &'static [(&'static str, &'static str)] = &[
         ("cursor", "since"),
         ("after", "since"),

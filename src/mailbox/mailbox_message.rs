@@ -25,6 +25,7 @@ impl Tool for MailboxMessage {
         reach: Reach::Routes,
         routes: &[Route::get("/api/v1/mailbox/messages/{message_id}")],
     };
+    const REFUSES: &'static [&'static str] = &["not_found"];
 
     async fn run(&self, call: &mut Call<'_>) -> Result<Message> {
         let row = sqlx::query(concat!(

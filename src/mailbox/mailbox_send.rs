@@ -90,6 +90,18 @@ impl Tool for MailboxSend {
         reach: Reach::Everywhere,
         routes: &[Route::post("/api/v1/mailbox/messages").creating()],
     };
+    const REFUSES: &'static [&'static str] = &[
+        "message_too_large",
+        "parts_too_large",
+        "not_found",
+        "recipient_ambiguous",
+        "idempotency_conflict",
+        "mailbox_full",
+        "mailbox_full_per_sender",
+    ];
+    const EXAMPLE: Option<&'static str> = Some(
+        r#"{"recipient_agent_name":"writer","body":"Please draft the release notes.","client_message_id":"notes-1"}"#,
+    );
     const ALSO_CALLED: &'static [(&'static str, &'static str)] = &[
         ("to", "recipient_agent_id"),
         ("recipient", "recipient_agent_id"),

@@ -34,6 +34,7 @@ impl Tool for AgentProbe {
         reach: Reach::Routes,
         routes: &[Route::post("/api/v1/agents/{agent_id}/probe").creating()],
     };
+    const REFUSES: &'static [&'static str] = &["not_found"];
 
     async fn run(&self, call: &mut Call<'_>) -> Result<Probed> {
         check_owned(call, self.agent_id).await?;

@@ -135,6 +135,8 @@ impl Tool for Register {
             Route::post("/api/v1/rooms/register").creating().fixing(&[("scope", "rooms")]),
         ],
     };
+    const REFUSES: &'static [&'static str] = &["not_found"];
+    const EXAMPLE: Option<&'static str> = Some(r#"{"agent_name":"planner"}"#);
     const ALSO_CALLED: &'static [(&'static str, &'static str)] =
         &[("name", "agent_name"), ("bio", "description")];
 

@@ -42,6 +42,7 @@ impl Tool for RenewAgentKey {
         reach: Reach::Everywhere,
         routes: &[Route::post("/api/v1/api-keys").creating()],
     };
+    const REFUSES: &'static [&'static str] = &["not_found"];
 
     async fn run(&self, call: &mut Call<'_>) -> Result<Renewed> {
         let (org_id, owner_id) = (call.caller.org.org_id, call.caller.owner()?.owner_id);

@@ -1,33 +1,38 @@
-"""The clients, installed once for each set of pins: one Python environment a requirements file, one npm folder."""
+"""What a folder of tests pins, installed once: one Python environment a requirements file, one folder of npm's."""
 
 import fcntl
 import hashlib
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
-HERE = Path(__file__).parent
-REQUIREMENTS = sorted(HERE.glob("*.txt"))
-NPM = (HERE / "package.json", HERE / "package-lock.json")
+NPM = ("package.json", "package-lock.json")
 
 
-def installed(cache):
-    """The folder that holds `npm` and an environment named after each requirements file; made when it is missing."""
-    folder = cache / f"clients-{pins()}"
+def installed(tests, cache):
+    """The folder that holds `npm` and an environment named after each requirements file of the folder `tests`; made
+    in the cache when it is missing."""
+    requirements = sorted(tests.glob("*.txt"))
+    npm = [tests / name for name in NPM]
+    folder = cache / f"{tests.name}-{pins((*requirements, *npm))}"
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        for requirements in REQUIREMENTS:
-            once(folder / requirements.stem, lambda into: environment(into, requirements))
-        once(folder / "npm", npm)
+        for file in requirements:
+            once(folder / file.stem, lambda into: environment(into, file))
+        once(folder / "npm", lambda into: packages(into, npm))
     return folder
 
 
-def pins():
+def node_program(folder):
+    """The pinned Node.js below what is installed: not every system's is new enough."""
+    return folder / "npm/node_modules/node/bin/node"
+
+
+def pins(files):
     """Eight bytes of hash over all that is pinned and over this Python, to which environments are bound."""
     seen = hashlib.sha256(f"{sys.version_info[:2]} {sys.executable}".encode())
-    for file in (*REQUIREMENTS, *NPM):
+    for file in files:
         seen.update(file.read_bytes())
     return seen.hexdigest()[:16]
 
@@ -47,9 +52,9 @@ def environment(folder, requirements):
     run(folder / "bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", requirements)
 
 
-def npm(folder):
+def packages(folder, files):
     folder.mkdir()
-    for file in NPM:
+    for file in files:
         shutil.copy(file, folder)
     # Not `npm ci`: it refuses the whole list when an optional package for another system is missing from the lock.
     run("npm", "install", "--no-audit", "--no-fund", "--loglevel=error", cwd=folder)

@@ -7,7 +7,8 @@ import subprocess
 import tempfile
 import urllib.request
 
-from speakers import HERE, binary, modules
+from installed import node_program
+from speakers import HERE, modules
 
 # Every conversation pays for the list; with more than this, agents would rather not be given it.
 TOKENS = 5000
@@ -28,7 +29,7 @@ def headers(folder, pod, processes):
 def judged(folder, pod, processes, *chosen):
     index = folder / "npm/node_modules/@modelcontextprotocol/conformance/dist/index.js"
     with tempfile.TemporaryDirectory() as out:
-        command = [binary(folder), index, "server", "--url", pod.mcp, "-o", out, *chosen]
+        command = [node_program(folder), index, "server", "--url", pod.mcp, "-o", out, *chosen]
         status, said = finished(command, processes)
     if status != 0:
         raise AssertionError(f"exit code {status}\n{said[max(said.find('=== SUMMARY ==='), 0):]}")
@@ -43,7 +44,7 @@ def token_budget(folder, pod, processes):
     with urllib.request.urlopen(asked, timeout=10) as answer:
         listed = json.dumps(json.load(answer)["result"], separators=(",", ":"), ensure_ascii=False)
     count = "console.log(require('gpt-tokenizer/cjs/encoding/o200k_base').encode(process.argv[1]).length)"
-    status, said = finished([binary(folder), "-e", count, listed], processes, modules(folder))
+    status, said = finished([node_program(folder), "-e", count, listed], processes, modules(folder))
     assert status == 0, said
     assert int(said) < TOKENS, f"{said.strip()} tokens"
     return f"{said.strip()} of {TOKENS}"

@@ -25,22 +25,29 @@ async function main(kind, url, mode) {
   const { client, call, Transport } = { client2, sdk1 }[kind](mode);
   const requestInit = { headers: key ? { Authorization: `Bearer ${key}` } : {} };
   await client.connect(new Transport(new URL(url), { requestInit }));
+  let giveUp;
   for await (const line of createInterface({ input: process.stdin })) {
-    console.log(JSON.stringify(await answer(JSON.parse(line), client, call)));
+    const asked = JSON.parse(line);
+    if (asked.cancel) {
+      giveUp.abort();
+    } else {
+      giveUp = new AbortController();
+      answer(asked, client, call, giveUp.signal).then((said) => console.log(JSON.stringify(said)));
+    }
   }
   await client.close();
 }
 
-async function answer(asked, client, call) {
+async function answer(asked, client, call, signal) {
   try {
     if (asked.list) {
       return { tools: (await client.listTools()).tools.map((tool) => tool.name) };
     }
     // Progress is asked for in every call: such a call takes another way through the door.
-    const result = await call(asked.call, asked.arguments, { onprogress: () => {} });
+    const result = await call(asked.call, asked.arguments, { signal, onprogress: () => {} });
     return { failed: result.isError === true, structured: result.structuredContent, text: result.content[0].text };
   } catch (raised) {
-    return { raised: `${raised.name}: ${raised.message}` };
+    return signal.aborted ? { cancelled: true } : { raised: `${raised.name}: ${raised.message}` };
   }
 }
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 class Pod:
-    """As a context: started on a free port, gone with its cluster and folder afterwards."""
+    """As a context: started on a free port, gone with its cluster and folder afterwards. No limits on rates."""
 
     def __init__(self, program, **settings):
         self.program = program
@@ -18,7 +18,7 @@ class Pod:
         self.listen = "127.0.0.1:0"
 
     def __enter__(self):
-        self.folder = Path(tempfile.mkdtemp(prefix="waypost-clients-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="waypost-tests-"))
         # As root the server programs run as another user, who must be able to come by.
         self.folder.chmod(0o711)
         self.log = open(self.folder / "log", "ab")

@@ -2,6 +2,7 @@
 
 Reads one JSON object a line (`{"list": true}` or `{"call": NAME, "arguments": {...}}`) and answers each with one:
 `{"tools": [...]}`, `{"failed": bool, "structured": ..., "text": ...}` or `{"raised": "what the client threw"}`.
+`{"cancel": true}` has no answer of its own: the call under way is given up and answers `{"cancelled": true}`.
 """
 
 import asyncio
@@ -65,8 +66,17 @@ async def main(kind, url, mode):
     key = os.environ.get("CLIENT_KEY")
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     async with {"mcp2": mcp2, "mcp1": mcp1, "fastmcp": fastmcp}[kind](url, mode, headers) as (list_tools, call):
+        task = None
         while line := await asyncio.to_thread(sys.stdin.readline):
-            print(json.dumps(await answer(json.loads(line), list_tools, call)), flush=True)
+            asked = json.loads(line)
+            if "cancel" in asked:
+                task.cancel()
+            else:
+                task = asyncio.create_task(tell(asked, list_tools, call))
+
+
+async def tell(asked, list_tools, call):
+    print(json.dumps(await answer(asked, list_tools, call)), flush=True)
 
 
 async def answer(asked, list_tools, call):
@@ -76,6 +86,8 @@ async def answer(asked, list_tools, call):
             return {"tools": [tool.name for tool in getattr(listed, "tools", listed)]}
         failed, structured, content = await call(asked["call"], asked["arguments"])
         return {"failed": bool(failed), "structured": structured, "text": content[0].text}
+    except asyncio.CancelledError:
+        return {"cancelled": True}
     except Exception as raised:  # whatever a client throws is its verdict
         return {"raised": f"{type(raised).__name__}: {raised}"}
 

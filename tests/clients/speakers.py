@@ -1,13 +1,17 @@
-"""The clients behind one face: `list()`, `ask(tool, arguments)` and then `answer()`.
+"""The clients behind one face: `list()`, `ask(tool, arguments)` and then `answer()`, with `cancel()` between them or not.
 
-An answer is `{"failed": bool, "structured": ..., "text": ...}`, or `{"raised": ...}` when the client threw.
+An answer is `{"failed": bool, "structured": ..., "text": ...}`, or `{"raised": ...}` when the client threw, or
+`{"cancelled": True}` when it was told to give up.
 Every process is added to the list it is given, whose owner ends it.
 """
 
 import json
 import os
+import signal
 import subprocess
 from pathlib import Path
+
+from installed import node_program
 
 HERE = Path(__file__).parent
 
@@ -31,6 +35,9 @@ class Wire:
     def ask(self, tool, arguments):
         self.send({"call": tool, "arguments": arguments})
 
+    def cancel(self):
+        self.send({"cancel": True})
+
     def send(self, asked):
         self.process.stdin.write(json.dumps(asked) + "\n")
         self.process.stdin.flush()
@@ -47,11 +54,7 @@ def python(venv, kind, mode, url, key, processes):
 
 
 def node(folder, kind, mode, url, key, processes):
-    return Wire([binary(folder), HERE / "node_client.cjs", kind, url, mode], modules(folder), key, processes)
-
-
-def binary(folder):
-    return folder / "npm/node_modules/node/bin/node"
+    return Wire([node_program(folder), HERE / "node_client.cjs", kind, url, mode], modules(folder), key, processes)
 
 
 def modules(folder):
@@ -65,7 +68,7 @@ class Inspector:
 
     def __init__(self, folder, era, url, key, processes):
         launcher = folder / "npm/node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js"
-        self.command = [binary(folder), launcher, "--cli", url, "--transport", "http", "--protocol-era", era]
+        self.command = [node_program(folder), launcher, "--cli", url, "--transport", "http", "--protocol-era", era]
         self.command += ["--header", f"Authorization: Bearer {key}"] if key else []
         self.processes = processes
 
@@ -78,6 +81,10 @@ class Inspector:
     def ask(self, tool, arguments):
         self.run("tools/call", "--tool-name", tool, "--tool-args-json", json.dumps(arguments))
 
+    def cancel(self):
+        """As at a terminal: Ctrl-C."""
+        self.process.send_signal(signal.SIGINT)
+
     def run(self, method, *more):
         command = [*self.command, "--method", method, "--format", "json", *more]
         self.process = subprocess.Popen(
@@ -87,6 +94,8 @@ class Inspector:
 
     def answer(self):
         out, err = self.process.communicate()
+        if self.process.returncode in (-signal.SIGINT, 128 + signal.SIGINT):
+            return {"cancelled": True}
         if self.process.returncode not in (0, self.SAID_IS_ERROR):
             return {"raised": f"exit code {self.process.returncode}: {err.strip()}"}
         result = json.loads(out)["result"]

@@ -1,4 +1,5 @@
-"""The story every client is led through: each tool works once and refuses once, and a pod restarts in the middle."""
+"""The story every client is led through: each tool works once and refuses once, a held call is given up, and a
+pod restarts in the middle."""
 
 import json
 import time
@@ -6,8 +7,10 @@ import time
 NOBODY = "00000000-0000-7000-8000-000000000000"
 
 
-def tell(open_client, pod):
-    """`open_client(key or None)` gives a client (speakers.py) that sends that key as a header, or none."""
+def tell(open_client, pod, hangs_up):
+    """`open_client(key or None)` gives a client (speakers.py) that sends that key as a header, or none. `hangs_up`:
+    it closes the connection of a call it gives up, as the modern era wants it; in the legacy one clients send
+    notifications/cancelled instead, which reaches any pod and so ends nothing here."""
     tale = Tale()
     anyone = open_client(None)
     listed = anyone.list()
@@ -27,6 +30,7 @@ def tell(open_client, pod):
 
     cursor = tale.works(as_bob, "mailbox_check")["next_since"]
     tale.refuses(as_bob, "mailbox_check", "validation_error", limit=0)
+    give_up(as_bob, cursor, pod, hangs_up)
     hold(as_bob, cursor, pod)
     letter = {"recipient_agent_id": bob["agent_id"], "body": "hello", "parts": [{"text": "a part"}]} | as_ada
     sent = tale.works(anyone, "mailbox_send", **letter)
@@ -60,13 +64,27 @@ def tell(open_client, pod):
     assert tale.worked == tale.refused == set(listed), (listed, tale.worked, tale.refused)
 
 
-def hold(client, since, pod):
+def hold(client, since, pod, wait=25):
     """Asks for mail with patience, and returns once the pod holds the call."""
     assert pod.held_reads() == 0, "a read is held already"
-    client.ask("mailbox_check", {"since": since, "wait": 25})
-    deadline = time.monotonic() + 30
-    while pod.held_reads() < 1:
-        assert time.monotonic() < deadline, "the pod does not hold the call"
+    client.ask("mailbox_check", {"since": since, "wait": wait})
+    until_held(1, pod)
+
+
+def give_up(client, since, pod, hangs_up):
+    """A client that gives up a held call hears so at once, and goes on. The pod lets go of the call with the
+    connection or, where the client leaves that open, at the end of the wait; nothing was consumed."""
+    hold(client, since, pod, wait=25 if hangs_up else 2)
+    client.cancel()
+    answer = client.answer()
+    assert answer == {"cancelled": True}, answer
+    until_held(0, pod, seconds=10)
+
+
+def until_held(count, pod, seconds=30):
+    deadline = time.monotonic() + seconds
+    while pod.held_reads() != count:
+        assert time.monotonic() < deadline, f"the pod holds {pod.held_reads()} calls, not {count}"
 
 
 class Tale:

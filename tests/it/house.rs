@@ -2,14 +2,16 @@
 
 pub mod cluster;
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use sqlx::PgPool;
 use sqlx::postgres::PgConnectOptions;
 use tokio::time::timeout;
-use waypost::call::Registry;
+use waypost::call::{Entry, Registry};
 use waypost::config::Config;
+use waypost::error::kinds;
 use waypost::pod::Pod;
 
 /// A database of its own, and the pods that share it.
@@ -133,9 +135,11 @@ impl House {
         Answer { status, headers, body }
     }
 
-    /// Calls a tool over REST, whatever it answers.
+    /// Calls a tool over REST, whatever it answers; a refusal is one that the tool's documents name.
     pub async fn call(&self, pod: usize, agent: &Agent, tool: &str, arguments: Value) -> Answer {
-        self.post(pod, &format!("/api/v1/tools/{tool}"), Some(&agent.key), &arguments).await
+        let answer = self.post(pod, &format!("/api/v1/tools/{tool}"), Some(&agent.key), &arguments).await;
+        is_documented(tool, &answer);
+        answer
     }
 
     /// Calls a tool over REST on the first pod and expects success.
@@ -151,6 +155,23 @@ impl House {
         assert_eq!(answer.body["code"], code, "{tool}: {} {}", answer.status, answer.body);
         answer.body
     }
+}
+
+/// Fails when a tool refuses with a code of its own that its documents do not name.
+fn is_documented(tool: &str, answer: &Answer) {
+    static REGISTRY: LazyLock<Registry> = LazyLock::new(waypost::registry);
+    if let (Some(entry), Some(code), true) =
+        (REGISTRY.find(tool), answer.body["code"].as_str(), answer.status >= 400)
+    {
+        is_named(entry, code);
+    }
+}
+
+/// Fails when `code` is an error of calls that neither every tool may answer nor this one says it does.
+pub fn is_named(entry: &Entry, code: &str) {
+    let is_of_calls = kinds::all().iter().any(|kind| kind.verdict().0 == code);
+    let is_named = !is_of_calls || kinds::ANYWHERE.contains(&code) || entry.refuses.contains(&code);
+    assert!(is_named, "{} refuses with {code}, which its REFUSES does not name", entry.spec.name);
 }
 
 /// Sends one plain message and gives its id.

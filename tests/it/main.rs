@@ -7,6 +7,7 @@ mod chores;
 mod claims;
 mod contract;
 mod cuts;
+mod docs;
 mod front;
 mod gate;
 mod grouping;

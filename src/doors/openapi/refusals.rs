@@ -82,7 +82,7 @@ fn headers(status: u16) -> Map<String, Value> {
     let retry_after = ("Retry-After", "Seconds to wait, where waiting can help.", "integer");
     let told: &[(&str, &str, &str)] = match status {
         401 => &[("WWW-Authenticate", "How to authenticate.", "string")],
-        409 | 503 => &[retry_after],
+        409 | 500 | 503 => &[retry_after],
         429 => &[
             retry_after,
             (

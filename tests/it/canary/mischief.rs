@@ -98,6 +98,8 @@ fn urls(all: &mut Requests, http: &reqwest::Client, url: &str, secret: &str) {
         "/mcp/KEY",
         "/.well-known/oauth-protected-resource/KEY",
         "/llms.txt?key=KEY",
+        "/docs/KEY",
+        "/docs/mailbox?key=KEY",
     ] {
         let address = format!("{url}{}", path.replace("KEY", secret));
         all.push((format!("GET {path}"), http.get(&address)));

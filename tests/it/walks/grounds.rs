@@ -11,7 +11,7 @@ use waypost::operator;
 
 use super::doors::{self, Sent, Way};
 use super::reply::{self, Reply};
-use crate::house::House;
+use crate::house::{House, is_named};
 
 pub const OURS: &str = "ours";
 pub const THEIRS: &str = "theirs";
@@ -126,7 +126,7 @@ impl Grounds {
         self.call_with(&self.root(&caller.org), &caller.sent(entry), entry, way, arguments).await
     }
 
-    /// Calls a tool with whatever credential.
+    /// Calls a tool with whatever credential. A refusal is one that the tool's documents name.
     pub async fn call_with(
         &self,
         root: &str,
@@ -135,7 +135,11 @@ impl Grounds {
         way: Way,
         arguments: Map<String, Value>,
     ) -> Reply {
-        reply::send(doors::request(self.house.http(), root, entry, way, key, arguments)).await
+        let reply = reply::send(doors::request(self.house.http(), root, entry, way, key, arguments)).await;
+        if reply.answer(way).is_none() {
+            is_named(entry, &reply.code().unwrap_or_default());
+        }
+        reply
     }
 
     /// All rows of an organization, by table.

@@ -76,6 +76,16 @@ impl Reply {
         }
     }
 
+    /// The code of a refusal, however it is spelt.
+    pub fn code(&self) -> Option<String> {
+        let body: Value = serde_json::from_str(&self.text).ok()?;
+        let result = &body["result"];
+        let failure = result["structuredContent"].as_object().filter(|_| result["isError"] == true);
+        let envelope = failure.and_then(|failure| failure.values().find(|value| value.is_object()));
+        let refused = envelope.or(body["error"].get("data")).unwrap_or(&body);
+        refused["code"].as_str().map(str::to_owned)
+    }
+
     /// The members of the refusal, in one form for all doors. Fails on anything that is no structured refusal.
     pub fn refusal(&self, way: Way, entry: &Entry) -> Map<String, Value> {
         assert!(self.status < 500, "{} by {way}: a fault of ours: {self:?}", entry.spec.name);
