@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::process::ExitCode;
 
+use tikv_jemallocator::Jemalloc;
 use tokio::signal::unix::{SignalKind, signal};
 use waypost::config::{Chore, Config, Role};
 use waypost::database::{Database, StartRefused};
@@ -10,6 +11,17 @@ use waypost::doors::openapi;
 use waypost::operator;
 use waypost::pod::Pod;
 use waypost::telemetry;
+
+#[global_allocator]
+static ALLOCATOR: Jemalloc = Jemalloc;
+
+/// Few arenas, and memory given back after a second: what thousands of idle streams need.
+#[expect(
+    unsafe_code,
+    reason = "the allocator reads its settings from a symbol of this name, before main begins"
+)]
+#[unsafe(export_name = "_rjem_malloc_conf")]
+static SETTINGS: &[u8; 50] = b"narenas:2,dirty_decay_ms:1000,muzzy_decay_ms:1000\0";
 
 #[tokio::main]
 async fn main() -> ExitCode {

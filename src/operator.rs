@@ -32,7 +32,7 @@ async fn in_transaction(pool: &PgPool, chore: Chore) -> Result<Value> {
         return done;
     }
     match transaction.commit(pool).await {
-        Ended::Committed => done,
+        Ended::Committed { .. } => done,
         Ended::Aborted(error) => Err(error.into()),
         Ended::Unknown(error) => Err(Error::Unavailable { outcome_unknown: true, source: error.into() }),
     }

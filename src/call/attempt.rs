@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
+use super::carried::InHand;
 use super::db::Db;
 use super::dispatch::{Dispatch, Job};
 use super::registry::Ran;
 use super::{Effect, Error, Result};
+use crate::inbox::poster::ANSWERED;
 use crate::postgres::pool::{Borrowed, is_lost, silence};
 use crate::postgres::transaction::{Ended, Transaction};
 use crate::telemetry;
@@ -21,7 +23,12 @@ const MOST_COLLISIONS: usize = 3;
 impl Dispatch {
     /// Again when Postgres says that two calls collided, when a commit surely did not happen,
     /// or when the connection was lost before it.
-    pub(super) async fn attempts(&self, job: &Job, held_for: Option<Duration>) -> Result<Ran> {
+    pub(super) async fn attempts(
+        &self,
+        job: &Job,
+        held_for: Option<Duration>,
+        in_hand: &InHand,
+    ) -> Result<Ran> {
         let (mut collisions, mut losses) = (0, 0);
         // Each attempt takes one dead connection out of the pool, and all of them may be dead.
         let most_losses = self.pool.options().get_max_connections() + 1;
@@ -29,7 +36,7 @@ impl Dispatch {
             let outcome = match job.entry.spec.effect {
                 Effect::Statements => self.read(job, held_for).await,
                 Effect::Transaction => self.write(job, held_for).await,
-                Effect::Posting => self.post(job).await,
+                Effect::Posting => self.post(job, in_hand).await,
             };
             match outcome {
                 Err(Failed::Collided(_)) if collisions < MOST_COLLISIONS => collisions += 1,
@@ -51,9 +58,12 @@ impl Dispatch {
     }
 
     /// A connection is held while it reads, and none while its posting is carried out.
-    async fn post(&self, job: &Job) -> Result<Ran, Failed> {
-        let mut call = self.open(job, Db::on_demand(&self.pool, &self.turns), None);
-        let ran = in_time(job.command.run(&mut call)).await;
+    async fn post(&self, job: &Job, in_hand: &InHand) -> Result<Ran, Failed> {
+        let mut call = self.open(job, Db::on_demand(&self.pool, &self.turns, in_hand), None);
+        let ran = match timeout(ATTEMPT + ANSWERED, job.command.run(&mut call)).await {
+            Ok(ran) => ran,
+            Err(_) => Err(Error::Unavailable { outcome_unknown: call.is_posting, source: silence().into() }),
+        };
         if !matches!(ran, Err(Error::Unavailable { .. })) {
             call.db.release()?;
         }
@@ -73,7 +83,7 @@ impl Dispatch {
             }
         };
         match transaction.commit(&self.pool).await {
-            Ended::Committed => {
+            Ended::Committed { .. } => {
                 metrics::counter!(telemetry::MESSAGES_POSTED).increment(posted);
                 self.wakes.ring(&news);
                 Ok(ran)

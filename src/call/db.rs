@@ -3,6 +3,7 @@
 use sqlx::{PgConnection, PgPool};
 use tokio::sync::OwnedSemaphorePermit;
 
+use super::carried::InHand;
 use super::turns::Turns;
 use super::{Error, Result};
 use crate::postgres::pool::Borrowed;
@@ -12,7 +13,7 @@ pub struct Db<'a>(Source<'a>);
 
 enum Source<'a> {
     Open(&'a mut PgConnection),
-    OnDemand { pool: &'a PgPool, turns: &'a Turns, taken: Option<Taken> },
+    OnDemand { pool: &'a PgPool, turns: &'a Turns, in_hand: &'a InHand, taken: Option<Taken> },
 }
 
 struct Taken {
@@ -26,9 +27,9 @@ impl<'a> Db<'a> {
         Db(Source::Open(connection))
     }
 
-    /// One that takes its turn when it is first asked for.
-    pub(super) fn on_demand(pool: &'a PgPool, turns: &'a Turns) -> Db<'a> {
-        Db(Source::OnDemand { pool, turns, taken: None })
+    /// One that takes its turn when it is first asked for, and tells `in_hand` while it is taken.
+    pub(super) fn on_demand(pool: &'a PgPool, turns: &'a Turns, in_hand: &'a InHand) -> Db<'a> {
+        Db(Source::OnDemand { pool, turns, in_hand, taken: None })
     }
 
     /// The connection, to run one statement after the other on.
@@ -38,11 +39,12 @@ impl<'a> Db<'a> {
     pub async fn get(&mut self) -> Result<&mut PgConnection> {
         match &mut self.0 {
             Source::Open(connection) => Ok(connection),
-            Source::OnDemand { pool, turns, taken } => {
+            Source::OnDemand { pool, turns, in_hand, taken } => {
                 let taken = match taken {
                     Some(taken) => taken,
                     None => {
                         let turn = turns.wait().await?;
+                        in_hand.set(true);
                         taken.insert(Taken { connection: Borrowed::from(pool).await?, _turn: turn })
                     }
                 };
@@ -56,8 +58,9 @@ impl<'a> Db<'a> {
     pub(super) fn release(&mut self) -> Result<()> {
         match &mut self.0 {
             Source::Open(_) => Err(Error::internal("only a tool whose effect is a posting posts")),
-            Source::OnDemand { taken, .. } => {
+            Source::OnDemand { taken, in_hand, .. } => {
                 taken.take().into_iter().for_each(|taken| taken.connection.release());
+                in_hand.set(false);
                 Ok(())
             }
         }

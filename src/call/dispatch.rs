@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::caller::BAD_AGENT_KEY;
+use super::carried::InHand;
 use super::db::Db;
 use super::fingerprint::Fingerprint;
 use super::holds::Holds;
@@ -84,6 +85,7 @@ pub struct Call<'a> {
     pub(super) news: Vec<News>,
     pub(super) posted: u64,
     poster: &'a Poster,
+    pub(super) is_posting: bool,
     progress: Option<&'a Progress>,
     is_replay: bool,
 }
@@ -107,7 +109,10 @@ impl Call<'_> {
     pub async fn post(&mut self, posting: Posting) -> Result<Verdict> {
         // Nobody holds a connection while waiting for another one's commit.
         self.db.release()?;
-        self.poster.post(posting).await
+        self.is_posting = true;
+        let posted = self.poster.post(posting).await;
+        self.is_posting = false;
+        posted
     }
 
     /// Says that the answer is that of an earlier call with the same key.
@@ -185,13 +190,17 @@ impl Dispatch {
         Ok(ran)
     }
 
-    /// Runs the command once, in a task of its own.
+    /// Runs the command once, to its end even when its client hangs up.
     async fn look(&self, job: &Arc<Job>, held_for: Option<Duration>) -> Result<Ran> {
         let (dispatch, job) = (self.clone(), job.clone());
-        let takes_turns = job.entry.spec.effect == Effect::Posting;
-        let work = async move { dispatch.attempts(&job, held_for).await };
+        let in_hand = InHand::default();
+        let takes_own_turns = job.entry.spec.effect == Effect::Posting;
+        let work = {
+            let in_hand = in_hand.clone();
+            async move { dispatch.attempts(&job, held_for, &in_hand).await }
+        };
         match held_for {
-            _ if takes_turns => self.turns.detach(work).await?,
+            _ if takes_own_turns => self.turns.carry(in_hand, work).await?,
             None => self.turns.take(work).await?,
             Some(_) => self.turns.take_again(work).await?,
         }
@@ -209,6 +218,7 @@ impl Dispatch {
             news: Vec::new(),
             posted: 0,
             poster: &self.poster,
+            is_posting: false,
             progress: job.progress.as_ref(),
             is_replay: false,
         }

@@ -6,6 +6,7 @@
 pub(crate) mod arguments;
 mod attempt;
 pub mod caller;
+pub(crate) mod carried;
 pub mod credential;
 pub(crate) mod cursor;
 pub mod db;

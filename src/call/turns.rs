@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
-use tracing::Instrument;
 
+use super::carried::{Carried, InHand};
 use crate::error::{Error, QueueFull, Result};
 use crate::postgres::pool::ACQUIRE;
 
@@ -30,8 +30,8 @@ impl Turns {
         Turns { free, waiting: Arc::default(), tasks: TaskTracker::new() }
     }
 
-    /// Waits for a turn, then does the work in a task of its own. Everybody queues here, not at the
-    /// pool, and a client that hangs up leaves the queue.
+    /// Waits for a turn, then does the work. Everybody queues here, not at the pool. A client that hangs up
+    /// leaves the queue; work that has begun is carried on in a task of its own.
     ///
     /// # Errors
     /// `temporarily_unavailable` at once when too many wait already ([`QueueFull`]), and when no turn came
@@ -64,19 +64,22 @@ impl Turns {
             drop(turn);
             done
         };
-        self.detach(working).await
+        let in_hand = InHand::default();
+        in_hand.set(true);
+        self.carry(in_hand, working).await
     }
 
-    /// Does work in a task of its own that takes its turns as it needs them. A client that hangs up
-    /// takes nothing back.
+    /// Does work that takes its turns as it needs them, with something `in_hand` meanwhile. A client that
+    /// hangs up ends it where there is nothing.
     ///
     /// # Errors
     /// `internal_error` when the work panicked.
-    pub async fn detach<T: Send + 'static>(
+    pub(super) async fn carry<T: Send + 'static>(
         &self,
+        in_hand: InHand,
         work: impl Future<Output = T> + Send + 'static,
     ) -> Result<T> {
-        self.tasks.spawn(work.in_current_span()).await.map_err(Error::internal)
+        Carried::new(&self.tasks, in_hand, work).await
     }
 
     /// Waits for a turn, which lasts as long as what this returns.

@@ -15,3 +15,11 @@ pub fn plain(cause: &(dyn std::error::Error + Send + Sync + 'static)) -> String 
         None => cause.to_string(),
     }
 }
+
+/// The same of an error as calls meet it.
+pub fn of(error: &super::Error) -> String {
+    match error {
+        super::Error::Internal(cause) | super::Error::Unavailable { source: cause, .. } => plain(&**cause),
+        refused => refused.to_string(),
+    }
+}

@@ -213,7 +213,7 @@ pub(super) async fn find_entries(
     }
     let rows = sqlx::query(
         "-- inbox.find_entries
-         select e.org_id, e.agent_id, e.message_id, e.seq, e.acked_at is not null, e.counted
+         select e.org_id, e.agent_id, e.message_id, e.seq, e.acked_at is not null, e.counted, e.sender_agent_id
          from inbox_entry e
          where (e.org_id, e.agent_id, e.message_id) in (select * from unnest($1::uuid[], $2::uuid[], $3::uuid[]))
          order by e.org_id, e.agent_id, e.seq for update",
@@ -224,7 +224,12 @@ pub(super) async fn find_entries(
     .fetch_all(db)
     .await?;
     for row in rows {
-        let entry = EntryState { seq: row.try_get(3)?, is_acked: row.try_get(4)?, counted: row.try_get(5)? };
+        let entry = EntryState {
+            seq: row.try_get(3)?,
+            is_acked: row.try_get(4)?,
+            counted: row.try_get(5)?,
+            sender: row.try_get(6)?,
+        };
         facts.entries.insert(((row.try_get(0)?, row.try_get(1)?), row.try_get(2)?), entry);
     }
     Ok(())

@@ -10,6 +10,6 @@ mod posting;
 mod rules;
 mod write;
 
-pub use post::{answer_of, post};
+pub use post::{answer_of, post, post_alone};
 pub use poster::Poster;
-pub use posting::{Acks, Key, Letter, Patience, Posted, Posting, Sender, Verdict};
+pub use posting::{Acks, Care, Judged, Key, Letter, Patience, Posted, Posting, Sender, Verdict};

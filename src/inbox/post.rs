@@ -1,4 +1,4 @@
-//! The one way into mailboxes: lock, look, judge in Rust, write.
+//! The one way into mailboxes: lock, look, judge in Rust, write. Batches come from the poster.
 //!
 //! The lock is a statement of its own, so that every later statement reads a
 //! snapshot newer than the lock: order, caps and duplicates are exact. One order of
@@ -11,34 +11,63 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::look::{count_senders, find_closed, find_earlier, find_entries, lock};
-use super::posting::{KeyOf, Patience, Posting, Verdict};
+use super::posting::{Care, Judged, KeyOf, Patience, Posting, Verdict};
 use super::rules::{Facts, judge};
 use super::write::{settle, verify, write};
 use crate::config::Caps;
 use crate::error::{Error, Result};
 
-/// Stores what may be stored of a batch, in the caller's transaction; the verdicts
-/// stand in the postings' order. A refused posting leaves nothing behind.
+/// Stores what may be stored of a batch, in the caller's transaction. A refused posting leaves
+/// nothing behind.
 ///
-/// Earlier keys are looked up only where they matter: where the write finds a key taken,
-/// and where a posting would be refused, since a retry is answered all the same.
-pub async fn post(
-    db: &mut PgConnection,
-    caps: Caps,
-    postings: &[Posting],
-    patience: Patience,
-) -> Result<Vec<Verdict>> {
+/// Earlier keys are looked up only where they matter: where the write finds a key taken, and where a
+/// posting would be refused, since a retry is answered all the same; before everything else when
+/// `care` says so.
+pub async fn post(db: &mut PgConnection, caps: Caps, postings: &[Posting], care: Care) -> Result<Judged> {
     let mut facts = Facts::default();
-    lock(db, postings, patience, &mut facts).await?;
+    lock(db, postings, care.patience, &mut facts).await?;
+    if care.looks_up_keys {
+        find_earlier(db, postings.iter().filter_map(Posting::key_of).collect(), &mut facts).await?;
+    }
     find_closed(db, postings, &mut facts).await?;
     count_senders(db, postings, caps, &mut facts).await?;
     find_entries(db, postings, &mut facts).await?;
     let mut verdicts = judge(postings, &mut facts, caps);
     let lost = write(db, postings, &verdicts).await?;
+    if leads_others_astray(postings, &lost) {
+        return Ok(Judged::Astray);
+    }
     judge_again(db, postings, &mut verdicts, &lost).await?;
     settle(db, postings, &verdicts, facts.now).await?;
     verify(db, postings, &verdicts).await?;
-    Ok(verdicts)
+    Ok(Judged::Verdicts(verdicts))
+}
+
+/// One posting in a transaction that does more: of a new agent, whose mailbox nobody else can see yet.
+pub async fn post_alone(db: &mut PgConnection, caps: Caps, posting: Posting) -> Result<Verdict> {
+    let care = Care { patience: Patience::Wait, looks_up_keys: false };
+    match post(db, caps, &[posting], care).await? {
+        Judged::Verdicts(mut verdicts) => {
+            verdicts.pop().ok_or_else(|| Error::internal("a posting without a verdict"))
+        }
+        Judged::Astray => Err(Error::internal("a posting alone leads nobody astray")),
+    }
+}
+
+/// Whether a posting whose key turned out taken has moved the facts for one behind it: that one was
+/// judged as if the first were stored.
+fn leads_others_astray(postings: &[Posting], lost: &HashSet<i32>) -> bool {
+    let mut touched = HashSet::new();
+    for (place, posting) in postings.iter().enumerate() {
+        let mailboxes = posting.mailboxes();
+        if mailboxes.iter().any(|mailbox| touched.contains(mailbox)) {
+            return true;
+        }
+        if lost.contains(&(place as i32)) {
+            touched.extend(mailboxes);
+        }
+    }
+    false
 }
 
 /// What a retry with this key gets, if it was used before: `Replayed` or `KeyReused`.

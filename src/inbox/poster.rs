@@ -20,7 +20,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
-use self::queue::{Batch, Queue, Waiting};
+use self::queue::{Batch, Queue, Ticket, Waiting};
 use super::posting::{Posting, Verdict};
 use crate::config::Caps;
 use crate::error::{Error, Result};
@@ -30,8 +30,8 @@ use crate::wakes::{Task, Wakes};
 pub const LANES: usize = 2;
 /// How long a posting may wait to be carried out before its caller is told to try again.
 const PATIENCE: Duration = Duration::from_secs(6);
-/// How long its caller waits at most: longer than the patience and everything that bounds a lane's try.
-const ANSWERED: Duration = Duration::from_millis(19_500);
+/// How long its caller waits at most: longer than the patience and everything that bounds a lane's tries.
+pub const ANSWERED: Duration = Duration::from_secs(30);
 
 /// The way to post. One per pod; cheap to clone.
 #[derive(Clone)]
@@ -69,7 +69,8 @@ impl Poster {
     /// with an unknown outcome when the database went away during the commit and stayed away.
     pub async fn post(&self, posting: Posting) -> Result<Verdict> {
         let (answer, verdict) = oneshot::channel();
-        let waiting = Waiting::new(posting, answer, Instant::now() + PATIENCE);
+        let ticket = Ticket { answer, until: Instant::now() + PATIENCE, tries: 0 };
+        let waiting = Waiting::new(posting, ticket);
         self.0.queue().push(waiting).map_err(Error::unavailable)?;
         self.0.bell.notify_one();
         match timeout(ANSWERED, verdict).await {

@@ -180,6 +180,25 @@ pub struct Delivered {
     pub created_at: OffsetDateTime,
 }
 
+/// How a batch is carried out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Care {
+    /// What to do about mailboxes that somebody else holds.
+    pub patience: Patience,
+    /// Whether earlier keys are looked up before anything is judged.
+    pub looks_up_keys: bool,
+}
+
+/// What became of a batch.
+#[derive(Debug)]
+pub enum Judged {
+    /// In the postings' order.
+    Verdicts(Vec<Verdict>),
+    /// A key turned out taken after postings behind it had been judged: the transaction must be undone, and
+    /// the batch carried out again with its keys looked up, or one by one.
+    Astray,
+}
+
 /// What to do about a mailbox that somebody else holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Patience {
@@ -203,6 +222,11 @@ impl Posting {
         agents.sort_unstable();
         agents.dedup();
         agents.into_iter().map(|agent_id| (self.org_id, agent_id)).collect()
+    }
+
+    /// How much work it is, in letters and acks.
+    pub(super) fn weight(&self) -> usize {
+        self.letters.len() + self.acks.as_ref().map_or(0, |acks| acks.message_ids.len())
     }
 
     pub(super) fn key_of(&self) -> Option<KeyOf> {

@@ -52,6 +52,7 @@ pub(super) struct EntryState {
     pub seq: i64,
     pub is_acked: bool,
     pub counted: bool,
+    pub sender: Option<Uuid>,
 }
 
 /// Judges the postings in order and moves `facts` along, so that the second
@@ -148,6 +149,9 @@ fn keep(posting: &Posting, facts: &mut Facts, posted: Posted) -> Verdict {
             entry.is_acked = true;
             let freed = i64::from(entry.counted);
             facts.boxes.entry(mailbox).and_modify(|state| state.counted -= freed);
+            if let Some(sender) = entry.sender {
+                facts.from_sender.entry((mailbox, sender)).and_modify(|count| *count -= freed);
+            }
         }
     }
     if let (Some(key), Some(key_of)) = (&posting.key, posting.key_of()) {

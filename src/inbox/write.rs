@@ -12,8 +12,7 @@ use crate::error::Result;
 
 /// Writes keys, messages, entries and the mailboxes' new state in one statement.
 ///
-/// Answers with the places of the postings whose key somebody else took since we
-/// looked (from another mailbox, so not under our lock): nothing of them is written.
+/// Answers with the places of the postings whose key was taken before: nothing of them is written.
 pub(super) async fn write(
     db: &mut PgConnection,
     postings: &[Posting],

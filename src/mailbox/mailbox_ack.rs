@@ -199,17 +199,15 @@ impl MailboxAck {
         // Their proofs were judged.
         let probes = named.iter().filter(|message| message.is_probe());
         let proven = probes.map(|message| message.message_id).collect();
-        let acks = Acks { agent_id, message_ids: self.distinct_ids(), ack_body, proven };
+        let acks = Acks {
+            agent_id,
+            message_ids: named.iter().map(|message| message.message_id).collect(),
+            ack_body,
+            proven,
+        };
         let org_id = call.caller.org.org_id;
         let posting = Posting { org_id, letters, acks: Some(acks), only_with_ack: true, key };
         Ok((call.post(posting).await?, frame))
-    }
-
-    fn distinct_ids(&self) -> Vec<Uuid> {
-        let mut ids = self.message_ids.clone();
-        ids.sort_unstable();
-        ids.dedup();
-        ids
     }
 }
 

@@ -75,7 +75,8 @@ pub struct Borrowed(Option<PoolConnection<Postgres>>);
 impl Borrowed {
     /// Waits for a connection, no longer than the pool lets callers wait.
     pub async fn from(pool: &PgPool) -> sqlx::Result<Borrowed> {
-        Ok(Borrowed(Some(pool.acquire().await?)))
+        // Boxed: the driver's future is 14 KB, and would stand in every future that may come here.
+        Ok(Borrowed(Some(Box::pin(pool.acquire()).await?)))
     }
 
     /// The connection.

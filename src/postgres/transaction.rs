@@ -11,8 +11,12 @@ use super::pool::{ANSWER, Borrowed, is_lost, silence};
 /// How a commit ended.
 #[derive(Debug)]
 pub enum Ended {
-    /// Stored for good.
-    Committed,
+    /// Stored for good. `is_answered`: the connection said so, and is as it was before; otherwise it is
+    /// of no use any more.
+    Committed {
+        /// Whether the connection's own answer came.
+        is_answered: bool,
+    },
     /// Nothing was stored; the same work may be tried again.
     Aborted(sqlx::Error),
     /// The database stayed away: nobody knows yet.
@@ -37,11 +41,11 @@ pub async fn begin(db: &mut PgConnection) -> sqlx::Result<Xid> {
 }
 
 /// Makes it durable. When the answer is lost, or does not come, looks again on another connection
-/// and tells the truth; this one is of no use any more unless it says [`Ended::Committed`].
+/// and tells the truth.
 pub async fn commit(db: &mut PgConnection, xid: &Xid, options: &PgConnectOptions) -> Ended {
     let answer = timeout(ANSWER, sqlx::raw_sql("commit").execute(db)).await;
     match answer.unwrap_or(Err(silence())) {
-        Ok(_) => Ended::Committed,
+        Ok(_) => Ended::Committed { is_answered: true },
         Err(error @ sqlx::Error::Database(_)) if !is_lost(&error) => Ended::Aborted(error),
         Err(error) => look_for_fate(options, xid, error).await,
     }
@@ -78,7 +82,7 @@ impl Transaction {
     pub async fn commit(mut self, pool: &PgPool) -> Ended {
         let Ok(db) = self.connection.db() else { return Ended::Aborted(sqlx::Error::PoolClosed) };
         let ended = commit(db, &self.xid, &pool.connect_options()).await;
-        if matches!(ended, Ended::Committed) {
+        if matches!(ended, Ended::Committed { is_answered: true }) {
             self.connection.release();
         }
         ended
@@ -102,7 +106,7 @@ async fn look_for_fate(options: &PgConnectOptions, xid: &Xid, error: sqlx::Error
     let until = Instant::now() + LOOK_FOR;
     while Instant::now() < until {
         match timeout(LOOK, look(options, xid)).await {
-            Ok(Ok(Fate::Committed)) => return Ended::Committed,
+            Ok(Ok(Fate::Committed)) => return Ended::Committed { is_answered: false },
             Ok(Ok(Fate::Aborted)) => return Ended::Aborted(error),
             Ok(Ok(Fate::Open) | Err(_)) | Err(_) => {}
         }

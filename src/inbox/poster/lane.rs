@@ -12,10 +12,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::queue::{Batch, Ticket, Waiting};
 use super::{Desk, outcome_unknown};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, cause};
 use crate::inbox::post::post;
-use crate::inbox::posting::{Patience, Posting, Verdict};
-use crate::postgres::pool::is_lost;
+use crate::inbox::posting::{Care, Judged, Patience, Posting, Verdict};
+use crate::postgres::pool::{is_lost, silence};
 use crate::postgres::transaction::{self, Ended, Xid};
 use crate::telemetry;
 use crate::wakes::Topic;
@@ -36,7 +36,7 @@ const SESSION: [(&str, &str); 4] = [
 
 /// Carries out what waits, until `stop`.
 pub(super) async fn run(desk: Arc<Desk>, options: PgConnectOptions, stop: CancellationToken) {
-    let mut lane = Lane { desk, options: options.options(SESSION), db: None };
+    let mut lane = Lane { desk, options: options.options(SESSION), db: None, is_lost: false };
     loop {
         // Whoever can run now may still join the batch.
         yield_now().await;
@@ -54,6 +54,8 @@ struct Lane {
     desk: Arc<Desk>,
     options: PgConnectOptions,
     db: Option<PgConnection>,
+    /// Whether the last try found no database: the first time it may just be an old connection.
+    is_lost: bool,
 }
 
 /// A batch that is written and not committed.
@@ -67,11 +69,13 @@ struct Began {
 enum Tried {
     /// Committed, or nothing to commit: the verdicts stand.
     Done(Vec<Verdict>),
+    /// Its keys must be looked up first; nothing is stored.
+    Astray,
     /// A statement or the commit was refused; nothing is stored.
     Refused(Error),
-    /// The connection was lost before the commit; nothing is stored.
-    Lost,
-    /// Nobody knows whether the commit happened. Refusals stand all the same.
+    /// There is no connection, or it was lost before the commit; nothing is stored.
+    Lost(Error),
+    /// Nobody knows whether the commit happened, and with it everything that was judged.
     Unknown(Vec<Verdict>),
 }
 
@@ -86,7 +90,7 @@ enum Fate {
 
 impl Lane {
     async fn carry_out(&mut self, batch: Batch) {
-        let Batch { postings, tickets, hold } = batch;
+        let Batch { postings, tickets, hold, .. } = batch;
         metrics::histogram!(telemetry::POSTED_TOGETHER).record(postings.len() as f64);
         let fates = self.fates(&postings, hold.patience).await;
         let mut back = Vec::new();
@@ -95,7 +99,7 @@ impl Lane {
                 Fate::Answer(answer) => _ = ticket.answer.send(answer),
                 Fate::Again { counts } => {
                     let tries = ticket.tries.saturating_add(counts.into());
-                    back.push(Waiting { posting, ticket: Ticket { tries, ..ticket } });
+                    back.push(Waiting::new(posting, Ticket { tries, ..ticket }));
                 }
             }
         }
@@ -106,12 +110,18 @@ impl Lane {
         }
     }
 
-    /// Carries out a batch, and one by one when it is refused as a whole: one bad posting does not
-    /// spoil it for the others.
+    /// Carries out a batch; with its keys looked up first when that turns out to matter, and one by one
+    /// when it is refused as a whole: one bad posting does not spoil it for the others.
     async fn fates(&mut self, postings: &[Posting], patience: Patience) -> Vec<Fate> {
-        match self.attempt(postings, patience).await {
-            Tried::Refused(_) if postings.len() > 1 => self.one_by_one(postings, patience).await,
-            tried => fates_of(tried, postings.len()),
+        let mut tried = self.attempt(postings, Care { patience, looks_up_keys: false }).await;
+        if matches!(tried, Tried::Astray) {
+            tried = self.attempt(postings, Care { patience, looks_up_keys: true }).await;
+        }
+        match tried {
+            Tried::Astray | Tried::Refused(_) if postings.len() > 1 => {
+                self.one_by_one(postings, patience).await
+            }
+            tried => self.settled(tried, postings.len()).await,
         }
     }
 
@@ -120,9 +130,10 @@ impl Lane {
         let until = Instant::now() + WORK;
         let mut fates = Vec::with_capacity(postings.len());
         for posting in postings {
-            let tried = self.attempt(slice::from_ref(posting), patience).await;
-            let is_lost = matches!(tried, Tried::Lost);
-            fates.extend(fates_of(tried, 1));
+            let care = Care { patience, looks_up_keys: false };
+            let tried = self.attempt(slice::from_ref(posting), care).await;
+            let is_lost = matches!(tried, Tried::Lost(_));
+            fates.extend(self.settled(tried, 1).await);
             if is_lost || Instant::now() > until {
                 break;
             }
@@ -131,16 +142,36 @@ impl Lane {
         fates
     }
 
-    async fn attempt(&mut self, postings: &[Posting], patience: Patience) -> Tried {
-        let began = match timeout(WORK, self.begin(postings, patience)).await {
+    /// What a try means for its postings. Without a database the lane waits a little before the next one.
+    async fn settled(&mut self, tried: Tried, postings: usize) -> Vec<Fate> {
+        let again = |counts| (0..postings).map(|_| Fate::Again { counts }).collect();
+        match tried {
+            Tried::Done(verdicts) => verdicts.into_iter().map(fate).collect(),
+            Tried::Astray | Tried::Refused(Error::Unavailable { .. }) => again(true),
+            Tried::Refused(error) => vec![Fate::Answer(Err(error))],
+            Tried::Lost(error) => {
+                if self.is_lost {
+                    tracing::warn!(cause = %cause::of(&error), "a lane cannot reach the database; trying again");
+                    sleep(BACK_OFF).await;
+                }
+                self.is_lost = true;
+                again(false)
+            }
+            Tried::Unknown(verdicts) => verdicts.into_iter().map(unknown).collect(),
+        }
+    }
+
+    async fn attempt(&mut self, postings: &[Posting], care: Care) -> Tried {
+        let began = match timeout(WORK, self.begin(postings, care)).await {
             Ok(Ok(began)) => began,
             Ok(Err(tried)) => return tried,
-            Err(_) => return Tried::Lost,
+            Err(_) => return Tried::Lost(silence().into()),
         };
+        self.is_lost = false;
         let Began { mut db, xid, verdicts } = began;
         match transaction::commit(&mut db, &xid, &self.options).await {
-            Ended::Committed => {
-                self.db = Some(db);
+            Ended::Committed { is_answered } => {
+                self.db = is_answered.then_some(db);
                 self.tell(&verdicts, postings, true);
                 Tried::Done(verdicts)
             }
@@ -155,30 +186,24 @@ impl Lane {
     }
 
     /// Everything up to the commit. A connection that anybody could doubt is dropped, and closed by that.
-    async fn begin(&mut self, postings: &[Posting], patience: Patience) -> Result<Began, Tried> {
-        let mut db = self.connection().await.ok_or(Tried::Lost)?;
-        let xid = transaction::begin(&mut db).await.map_err(|_| Tried::Lost)?;
-        match post(&mut db, self.desk.caps, postings, patience).await {
-            Ok(verdicts) => Ok(Began { db, xid, verdicts }),
-            Err(error) if is_refused(&error) => {
-                self.db = transaction::rollback(&mut db).await.then_some(db);
-                Err(Tried::Refused(error))
-            }
-            Err(_) => Err(Tried::Lost),
-        }
+    async fn begin(&mut self, postings: &[Posting], care: Care) -> Result<Began, Tried> {
+        let lost = |error: sqlx::Error| Tried::Lost(error.into());
+        let mut db = self.connection().await.map_err(lost)?;
+        let xid = transaction::begin(&mut db).await.map_err(lost)?;
+        let refused = match post(&mut db, self.desk.caps, postings, care).await {
+            Ok(Judged::Verdicts(verdicts)) => return Ok(Began { db, xid, verdicts }),
+            Ok(Judged::Astray) => Tried::Astray,
+            Err(error) if is_refused(&error) => Tried::Refused(error),
+            Err(error) => return Err(Tried::Lost(error)),
+        };
+        self.db = transaction::rollback(&mut db).await.then_some(db);
+        Err(refused)
     }
 
-    async fn connection(&mut self) -> Option<PgConnection> {
-        if let Some(db) = self.db.take() {
-            return Some(db);
-        }
-        match PgConnection::connect_with(&self.options).await {
-            Ok(db) => Some(db),
-            Err(error) => {
-                tracing::warn!(%error, "a lane cannot reach the database; trying again");
-                sleep(BACK_OFF).await;
-                None
-            }
+    async fn connection(&mut self) -> sqlx::Result<PgConnection> {
+        match self.db.take() {
+            Some(db) => Ok(db),
+            None => PgConnection::connect_with(&self.options).await,
         }
     }
 
@@ -200,23 +225,18 @@ impl Lane {
     }
 }
 
-fn fates_of(tried: Tried, postings: usize) -> Vec<Fate> {
-    let again = |counts| (0..postings).map(|_| Fate::Again { counts }).collect();
-    let fate = |verdict| match verdict {
+fn fate(verdict: Verdict) -> Fate {
+    match verdict {
         Verdict::Elsewhere => Fate::Again { counts: true },
         verdict => Fate::Answer(Ok(verdict)),
-    };
-    match tried {
-        Tried::Done(verdicts) => verdicts.into_iter().map(fate).collect(),
-        Tried::Lost => again(false),
-        Tried::Refused(Error::Unavailable { .. }) => again(true),
-        Tried::Refused(error) => vec![Fate::Answer(Err(error))],
-        Tried::Unknown(verdicts) => (verdicts.into_iter())
-            .map(|verdict| match verdict {
-                Verdict::Posted(_) => Fate::Answer(Err(outcome_unknown("the commit was not answered"))),
-                verdict => fate(verdict),
-            })
-            .collect(),
+    }
+}
+
+/// A refusal or a replay may rest on what came before it in the batch.
+fn unknown(verdict: Verdict) -> Fate {
+    match verdict {
+        Verdict::Elsewhere => fate(verdict),
+        _ => Fate::Answer(Err(outcome_unknown("the commit was not answered"))),
     }
 }
 

@@ -15,6 +15,8 @@ use crate::inbox::posting::{Mailbox, Patience, Posting, Verdict};
 
 /// Most postings of one batch.
 const BATCH: usize = 64;
+/// A batch takes nothing more once it holds so many letters and acks.
+const WEIGHT: usize = 256;
 /// Most postings a mailbox gives in one turn.
 const TURN: usize = 8;
 /// After so many tries a posting waits for what another pod holds, alone with those of its mailbox.
@@ -27,6 +29,8 @@ const MOST_OF_ONE: usize = 8_192;
 pub(super) struct Waiting {
     pub posting: Posting,
     pub ticket: Ticket,
+    /// Those it touches.
+    mailboxes: Vec<Mailbox>,
 }
 
 /// Who waits for a posting's verdict, and for how long.
@@ -43,6 +47,7 @@ pub(super) struct Batch {
     pub postings: Vec<Posting>,
     pub tickets: Vec<Ticket>,
     pub hold: Hold,
+    weight: usize,
 }
 
 /// What a batch keeps from the other lanes.
@@ -112,7 +117,10 @@ impl Queue {
         }
         let (stubborn, others): (Vec<_>, Vec<_>) =
             back.into_iter().partition(|waiting| waiting.ticket.tries >= TRIES);
-        self.stubborn.extend(stubborn);
+        for waiting in stubborn {
+            self.count_in(waiting.home().0);
+            self.stubborn.push_back(waiting);
+        }
         for waiting in others.into_iter().rev() {
             self.enter(waiting, VecDeque::push_front);
         }
@@ -129,8 +137,22 @@ impl Queue {
             org.turns.push_back(home.1);
         }
         put(slot, waiting);
-        org.waiting += 1;
+        self.count_in(home.0);
+    }
+
+    fn count_in(&mut self, org_id: Uuid) {
+        self.orgs.entry(org_id).or_default().waiting += 1;
         self.waiting += 1;
+    }
+
+    fn count_out(&mut self, org_id: Uuid, taken: usize) {
+        self.waiting -= taken;
+        if let Some(org) = self.orgs.get_mut(&org_id) {
+            org.waiting -= taken;
+            if org.waiting == 0 {
+                self.orgs.remove(&org_id);
+            }
+        }
     }
 
     /// Those of one mailbox that were put back too often.
@@ -141,14 +163,16 @@ impl Queue {
         }
         for waiting in std::mem::take(&mut self.stubborn) {
             let is_of_home = home.is_none_or(|home| home == waiting.home());
-            if waiting.is_given_up(now) {
-                waiting.ticket.give_up();
-            } else if is_of_home && batch.has_room() && !waiting.is_blocked(&self.busy) {
-                home = Some(waiting.home());
-                batch.add(waiting);
-            } else {
+            let goes = is_of_home && batch.has_room() && !waiting.is_blocked(&self.busy);
+            if !goes && !waiting.is_given_up(now) {
                 self.stubborn.push_back(waiting);
+                continue;
             }
+            self.count_out(waiting.home().0, 1);
+            if goes {
+                home = Some(waiting.home());
+            }
+            batch.add(waiting, now);
         }
         batch.if_any()
     }
@@ -160,50 +184,45 @@ impl Queue {
             && in_vain < self.turns.len()
             && let Some(org_id) = self.turns.pop_front()
         {
-            let before = self.waiting;
-            self.take_of(org_id, &mut batch, now);
-            in_vain = if self.waiting < before { 0 } else { in_vain + 1 };
-            match self.orgs.get(&org_id).is_some_and(|org| !org.turns.is_empty()) {
-                true => self.turns.push_back(org_id),
-                false => _ = self.orgs.remove(&org_id),
+            let taken = self.take_of(org_id, &mut batch, now);
+            in_vain = if taken > 0 { 0 } else { in_vain + 1 };
+            if self.orgs.get(&org_id).is_some_and(|org| !org.turns.is_empty()) {
+                self.turns.push_back(org_id);
             }
+            self.count_out(org_id, taken);
         }
         batch.if_any()
     }
 
-    /// One turn of an organization: of the first of its mailboxes that can go.
-    fn take_of(&mut self, org_id: Uuid, batch: &mut Batch, now: Instant) {
-        let Some(org) = self.orgs.get_mut(&org_id) else { return };
+    /// One turn of an organization: of the first of its mailboxes that can go. Tells how many it gave.
+    fn take_of(&mut self, org_id: Uuid, batch: &mut Batch, now: Instant) -> usize {
+        let Some(org) = self.orgs.get_mut(&org_id) else { return 0 };
         for _ in 0..org.turns.len() {
-            let Some(agent_id) = org.turns.pop_front() else { return };
+            let Some(agent_id) = org.turns.pop_front() else { return 0 };
             let Some(slot) = self.slots.get_mut(&(org_id, agent_id)) else { continue };
-            let before = slot.len();
+            let mut taken = 0;
             while batch.has_room()
-                && before - slot.len() < TURN
+                && taken < TURN
                 && let Some(waiting) = slot.pop_front_if(|waiting| !waiting.is_blocked(&self.busy))
             {
-                match waiting.is_given_up(now) {
-                    true => waiting.ticket.give_up(),
-                    false => batch.add(waiting),
-                }
+                taken += 1;
+                batch.add(waiting, now);
             }
-            let taken = before - slot.len();
             match slot.is_empty() {
                 true => _ = self.slots.remove(&(org_id, agent_id)),
                 false => org.turns.push_back(agent_id),
             }
-            org.waiting -= taken;
-            self.waiting -= taken;
             if taken > 0 {
-                return;
+                return taken;
             }
         }
+        0
     }
 }
 
 impl Waiting {
-    pub fn new(posting: Posting, answer: oneshot::Sender<Result<Verdict>>, until: Instant) -> Waiting {
-        Waiting { posting, ticket: Ticket { answer, until, tries: 0 } }
+    pub fn new(posting: Posting, ticket: Ticket) -> Waiting {
+        Waiting { mailboxes: posting.mailboxes(), posting, ticket }
     }
 
     fn home(&self) -> Mailbox {
@@ -211,7 +230,7 @@ impl Waiting {
     }
 
     fn is_blocked(&self, busy: &HashSet<Mailbox>) -> bool {
-        !busy.is_empty() && self.posting.mailboxes().iter().any(|mailbox| busy.contains(mailbox))
+        self.mailboxes.iter().any(|mailbox| busy.contains(mailbox))
     }
 
     /// Whether it has waited too long, or nobody waits for it any more.
@@ -230,7 +249,7 @@ impl Ticket {
 impl Batch {
     fn new(patience: Patience) -> Batch {
         let hold = Hold { patience, mailboxes: HashSet::new() };
-        Batch { postings: Vec::new(), tickets: Vec::new(), hold }
+        Batch { postings: Vec::new(), tickets: Vec::new(), hold, weight: 0 }
     }
 
     fn if_any(self) -> Option<Batch> {
@@ -238,11 +257,16 @@ impl Batch {
     }
 
     fn has_room(&self) -> bool {
-        self.postings.len() < BATCH
+        self.postings.len() < BATCH && self.weight < WEIGHT
     }
 
-    fn add(&mut self, waiting: Waiting) {
-        self.hold.mailboxes.extend(waiting.posting.mailboxes());
+    /// Adds a posting, unless it has waited too long or nobody waits for it any more.
+    fn add(&mut self, waiting: Waiting, now: Instant) {
+        if waiting.is_given_up(now) {
+            return waiting.ticket.give_up();
+        }
+        self.weight += waiting.posting.weight();
+        self.hold.mailboxes.extend(waiting.mailboxes);
         self.postings.push(waiting.posting);
         self.tickets.push(waiting.ticket);
     }

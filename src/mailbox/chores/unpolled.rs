@@ -92,6 +92,8 @@ async fn remove_agents(db: &mut PgConnection, agents: &Ids) -> Result<Ids> {
             returning e.org_id, e.message_id
          ), letters as (
             delete from message m using unread where m.org_id = unread.org_id and m.message_id = unread.message_id
+         ), keys as (
+            delete from idempotency i using gone where i.org_id = gone.org_id and i.agent_id = gone.agent_id
          )
          delete from agent a using gone where a.org_id = gone.org_id and a.agent_id = gone.agent_id
          returning a.org_id, a.owner_id",

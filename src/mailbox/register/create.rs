@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use crate::call::credential::Secret;
 use crate::call::{Caps, Error, Result};
-use crate::inbox::{self, Letter, Patience, Posting, Sender, Verdict};
+use crate::inbox::{self, Letter, Posting, Sender, Verdict};
 use crate::mailbox::names;
 use crate::mailbox::owned::{mint_agent_key, mint_owner_key};
 
@@ -146,8 +146,8 @@ async fn welcome(db: &mut PgConnection, caps: Caps, org_id: Uuid, agent_id: Uuid
         heeds_policy: false,
     };
     let posting = Posting { org_id, letters: vec![notice], acks: None, only_with_ack: false, key: None };
-    match inbox::post(db, caps, &[posting], Patience::Wait).await?.pop() {
-        Some(Verdict::Posted(posted)) => Ok(posted.delivered.len()),
+    match inbox::post_alone(db, caps, posting).await? {
+        Verdict::Posted(posted) => Ok(posted.delivered.len()),
         _ => Err(Error::internal("a new mailbox took no notice")),
     }
 }

@@ -31,7 +31,8 @@ fn posting(org: u128, agents: &[u128], text: &str) -> Posting {
 fn push(queue: &mut Queue, org: u128, agents: &[u128], text: &str) -> Verdicts {
     let (answer, verdict) = oneshot::channel();
     let until = Instant::now() + Duration::from_secs(60);
-    assert!(queue.push(Waiting::new(posting(org, agents, text), answer, until)).is_ok());
+    let ticket = Ticket { answer, until, tries: 0 };
+    assert!(queue.push(Waiting::new(posting(org, agents, text), ticket)).is_ok());
     verdict
 }
 
@@ -45,10 +46,9 @@ fn texts(batch: &Batch) -> Vec<&str> {
 
 /// Puts the whole batch back, as one that was left out.
 fn put_back(queue: &mut Queue, batch: Batch) {
-    let Batch { postings, tickets, hold } = batch;
-    let again = |(posting, ticket): (Posting, Ticket)| Waiting {
-        posting,
-        ticket: Ticket { tries: ticket.tries + 1, ..ticket },
+    let Batch { postings, tickets, hold, .. } = batch;
+    let again = |(posting, ticket): (Posting, Ticket)| {
+        Waiting::new(posting, Ticket { tries: ticket.tries + 1, ..ticket })
     };
     queue.settle(&hold, postings.into_iter().zip(tickets).map(again).collect());
 }
@@ -151,7 +151,8 @@ fn one_organization_cannot_fill_the_queue() {
     let full = loop {
         let (answer, verdict) = oneshot::channel();
         let until = Instant::now() + Duration::from_secs(60);
-        match queue.push(Waiting::new(posting(1, &[1], ""), answer, until)) {
+        let ticket = Ticket { answer, until, tries: 0 };
+        match queue.push(Waiting::new(posting(1, &[1], ""), ticket)) {
             Ok(()) => kept.push(verdict),
             Err(_) => break kept.len(),
         }
