@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
 mod agent_path;
+mod batches;
 mod canary;
 mod chores;
 mod claims;

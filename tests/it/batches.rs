@@ -1,0 +1,195 @@
+//! Postings that are carried out together are judged as if they had come one by one.
+
+use serde_json::json;
+use sqlx::{Connection, PgConnection};
+use uuid::Uuid;
+use waypost::config::Caps;
+use waypost::inbox::{Acks, Care, Judged, Key, Letter, Patience, Posting, Sender, Verdict, post};
+
+use crate::house::{Agent, House, send};
+
+const CAPS: Caps = Caps { mailbox: 3, sender: 2 };
+
+#[tokio::test]
+async fn a_key_that_was_used_does_not_let_the_ack_behind_it_go_under() {
+    let house = Batch::open().await;
+    let (peer, worker) = (house.agent().await, house.agent().await);
+    let first: Uuid = send(&house.house, &peer, &worker, "first").await.parse().unwrap();
+    let second: Uuid = send(&house.house, &peer, &worker, "second").await.parse().unwrap();
+    house.alone(house.ack(&worker, &[first], Some("used"), 1)).await;
+
+    let verdicts = house
+        .together([
+            house.ack(&worker, &[second], Some("used"), 2),
+            house.ack(&worker, &[second], Some("new"), 3),
+        ])
+        .await;
+    assert_eq!(verdicts[0], Verdict::KeyReused);
+    assert!(matches!(&verdicts[1], Verdict::Posted(posted) if posted.acked == [second]), "{:?}", verdicts[1]);
+    assert_eq!(house.unacked_from_peers(&worker).await, 0);
+}
+
+#[tokio::test]
+async fn a_replay_takes_no_place_from_the_letter_behind_it() {
+    let house = Batch::open().await;
+    let (peer, other, worker) = (house.agent().await, house.agent().await, house.agent().await);
+    house.alone(house.letter(&peer, &worker, Some("used"), 1)).await;
+    house.alone(house.letter(&peer, &worker, None, 0)).await;
+
+    let verdicts = house
+        .together([house.letter(&peer, &worker, Some("used"), 1), house.letter(&other, &worker, None, 0)])
+        .await;
+    assert!(matches!(verdicts[0], Verdict::Replayed(_)), "{:?}", verdicts[0]);
+    assert!(matches!(verdicts[1], Verdict::Posted(_)), "{:?}", verdicts[1]);
+    assert_eq!(house.unacked_from_peers(&worker).await, 3);
+}
+
+#[tokio::test]
+async fn an_ack_that_did_not_happen_frees_no_place() {
+    let house = Batch::open().await;
+    let (peer, other, worker) = (house.agent().await, house.agent().await, house.agent().await);
+    let mut sent = Vec::new();
+    for sender in [&peer, &peer, &other] {
+        sent.push(send(&house.house, sender, &worker, "full").await.parse::<Uuid>().unwrap());
+    }
+    let unknown = Uuid::now_v7();
+    house.alone(house.ack(&worker, &[unknown], Some("used"), 1)).await;
+
+    let verdicts = house
+        .together([house.ack(&worker, &sent[..1], Some("used"), 2), house.letter(&other, &worker, None, 0)])
+        .await;
+    assert_eq!(verdicts[0], Verdict::KeyReused);
+    assert!(matches!(verdicts[1], Verdict::MailboxFull(_)), "{:?}", verdicts[1]);
+    assert_eq!(house.unacked_from_peers(&worker).await, 3);
+}
+
+#[tokio::test]
+async fn an_ack_makes_room_for_the_letter_behind_it() {
+    let house = Batch::open().await;
+    let (peer, worker) = (house.agent().await, house.agent().await);
+    let sent: Uuid = send(&house.house, &peer, &worker, "one").await.parse().unwrap();
+    send(&house.house, &peer, &worker, "two").await;
+
+    let verdicts = house
+        .together([
+            house.letter(&peer, &worker, None, 0),
+            house.ack(&worker, &[sent], None, 0),
+            house.letter(&peer, &worker, None, 0),
+        ])
+        .await;
+    assert!(matches!(verdicts[0], Verdict::SenderFull(_)), "{:?}", verdicts[0]);
+    assert!(matches!(verdicts[2], Verdict::Posted(_)), "{:?}", verdicts[2]);
+    assert_eq!(house.unacked_from_peers(&worker).await, 2);
+}
+
+#[tokio::test]
+async fn one_key_twice_in_a_batch_is_one_message() {
+    let house = Batch::open().await;
+    let (peer, worker) = (house.agent().await, house.agent().await);
+    let verdicts = house
+        .together([
+            house.letter(&peer, &worker, Some("twice"), 1),
+            house.letter(&peer, &worker, Some("twice"), 1),
+            house.letter(&peer, &worker, Some("twice"), 2),
+        ])
+        .await;
+    assert!(matches!(verdicts[0], Verdict::Posted(_)), "{:?}", verdicts[0]);
+    assert!(matches!(verdicts[1], Verdict::Replayed(_)), "{:?}", verdicts[1]);
+    assert_eq!(verdicts[2], Verdict::KeyReused);
+    assert_eq!(house.unacked_from_peers(&worker).await, 1);
+}
+
+struct Batch {
+    house: House,
+    org_id: Uuid,
+}
+
+impl Batch {
+    async fn open() -> Batch {
+        let house = House::open().await;
+        let org_id =
+            sqlx::query_scalar("select org_id from organization").fetch_one(&house.db).await.unwrap();
+        Batch { house, org_id }
+    }
+
+    async fn agent(&self) -> Agent {
+        self.house.register().await
+    }
+
+    async fn alone(&self, posting: Posting) -> Verdict {
+        self.together([posting]).await.pop().unwrap()
+    }
+
+    /// Carries out these postings in one transaction, as a lane does: again with their keys looked up
+    /// when the first try was led astray.
+    async fn together<const N: usize>(&self, postings: [Posting; N]) -> Vec<Verdict> {
+        for looks_up_keys in [false, true] {
+            let mut db = PgConnection::connect_with(&self.house.options).await.unwrap();
+            sqlx::raw_sql("begin").execute(&mut db).await.unwrap();
+            let care = Care { patience: Patience::Skip, looks_up_keys };
+            if let Judged::Verdicts(verdicts) = post(&mut db, CAPS, &postings, care).await.unwrap() {
+                sqlx::raw_sql("commit").execute(&mut db).await.unwrap();
+                return verdicts;
+            }
+        }
+        panic!("astray although the keys were looked up");
+    }
+
+    fn letter(&self, from: &Agent, to: &Agent, key: Option<&str>, print: u8) -> Posting {
+        let letter = Letter {
+            to: to.id.parse().unwrap(),
+            message_id: Uuid::now_v7(),
+            sender: Sender::Agent { agent_id: from.id.parse().unwrap(), name: from.name.clone() },
+            message_type: "direct".into(),
+            body: "hello".into(),
+            parts: None,
+            thread_id: None,
+            in_reply_to: None,
+            ack_requested: false,
+            ack_deadline: None,
+            probe_nonce: None,
+            counted: true,
+            heeds_policy: true,
+        };
+        self.posting(vec![letter], None, keyed(from, key, print))
+    }
+
+    fn ack(&self, of: &Agent, message_ids: &[Uuid], key: Option<&str>, print: u8) -> Posting {
+        let acks = Acks {
+            agent_id: of.id.parse().unwrap(),
+            message_ids: message_ids.to_vec(),
+            ack_body: None,
+            proven: Vec::new(),
+        };
+        self.posting(Vec::new(), Some(acks), keyed(of, key, print))
+    }
+
+    fn posting(&self, letters: Vec<Letter>, acks: Option<Acks>, key: Option<Key>) -> Posting {
+        Posting { org_id: self.org_id, letters, acks, only_with_ack: false, key }
+    }
+
+    /// Counted by entries; the mailbox's own count must agree.
+    async fn unacked_from_peers(&self, agent: &Agent) -> i64 {
+        let (entries, counted): (i64, i32) = sqlx::query_as(
+            "select (select count(*) from inbox_entry e
+                     where e.agent_id = m.agent_id and e.counted and e.acked_at is null), m.counted
+             from mailbox m where m.agent_id = $1::text::uuid",
+        )
+        .bind(&agent.id)
+        .fetch_one(&self.house.db)
+        .await
+        .unwrap();
+        assert_eq!(entries, i64::from(counted));
+        entries
+    }
+}
+
+fn keyed(agent: &Agent, key: Option<&str>, print: u8) -> Option<Key> {
+    Some(Key {
+        agent_id: agent.id.parse().unwrap(),
+        namespace: "test",
+        key: key?.to_owned(),
+        fingerprint: [print; 32],
+        answer: Box::new(|_| json!({})),
+    })
+}
