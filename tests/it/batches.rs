@@ -34,7 +34,7 @@ async fn a_replay_takes_no_place_from_the_letter_behind_it() {
     let house = Batch::open().await;
     let (peer, other, worker) = (house.agent().await, house.agent().await, house.agent().await);
     house.alone(house.letter(&peer, &worker, Some("used"), 1)).await;
-    house.alone(house.letter(&peer, &worker, None, 0)).await;
+    house.alone(house.letter(&other, &worker, None, 0)).await;
 
     let verdicts = house
         .together([house.letter(&peer, &worker, Some("used"), 1), house.letter(&other, &worker, None, 0)])
