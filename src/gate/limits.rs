@@ -127,20 +127,17 @@ impl Tally {
         self.count(On::Network, &self.limits.0.networks, self.network)
     }
 
-    /// Whether a key that may be a guess is worth a look.
+    /// Counts a look-up of what may be a guess on the network, before it is made: who hangs up meanwhile has
+    /// made it all the same, and a thousand at once are no more than one after the other.
     ///
     /// # Errors
-    /// `rate_limited` while nothing more may come from strangers of this network. Counts nothing.
-    pub(super) fn let_guess(&self) -> Result<()> {
-        let Some(rate) = self.limits.rate() else { return Ok(()) };
-        match self.limits.0.networks.wait(self.network, rate, Instant::now()) {
-            Duration::ZERO => Ok(()),
-            wait => {
-                let standing = Standing::refused(On::Network, rate, wait);
-                *self.slot() = Some(Counted { on: On::Network, standing: Some(standing) });
-                Err(limited(standing.reset))
-            }
+    /// `rate_limited` while nothing more may come from strangers of this network.
+    pub(super) fn guess(&self) -> Result<Guess<'_>> {
+        let before = self.counted();
+        if before.is_none_or(|counted| counted.on != On::Network) {
+            self.count_on_network()?;
         }
+        Ok(Guess { tally: self, before })
     }
 
     /// Counts the request on nobody from now on: that it cannot be judged is a fault of ours.
@@ -184,6 +181,25 @@ impl Tally {
 
     fn slot(&self) -> MutexGuard<'_, Option<Counted>> {
         self.counted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A look-up that is counted as a guess.
+pub(super) struct Guess<'a> {
+    tally: &'a Tally,
+    before: Option<Counted>,
+}
+
+impl Guess<'_> {
+    /// It was none: the network gets back what was taken for it.
+    pub fn was_none(self) {
+        let Tally { limits, network, .. } = self.tally;
+        if self.before.is_none_or(|counted| counted.on != On::Network)
+            && let Some(rate) = limits.rate()
+        {
+            limits.0.networks.give_back(*network, rate);
+        }
+        *self.tally.slot() = self.before;
     }
 }
 

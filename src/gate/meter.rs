@@ -61,11 +61,11 @@ impl<K: Hash + Eq + Copy> Meter<K> {
         Ok(filling)
     }
 
-    /// How long it will be until there is a request to take; zero when there is one.
-    pub(super) fn wait(&self, key: K, rate: Rate, at: Instant) -> Duration {
-        let at = at.saturating_duration_since(self.began);
-        let full_at = self.shard(&key).get(&key).copied().unwrap_or_default();
-        (full_at + rate.every).saturating_sub(at + rate.window)
+    /// Puts one request back that was taken and not used after all.
+    pub(super) fn give_back(&self, key: K, rate: Rate) {
+        if let Some(full_at) = self.shard(&key).get_mut(&key) {
+            *full_at = full_at.saturating_sub(rate.every);
+        }
     }
 
     fn shard(&self, key: &K) -> MutexGuard<'_, Shard<K>> {
@@ -107,7 +107,8 @@ mod tests {
         let takes = |at| std::iter::repeat_with(|| meter.take(1, RATE, at)).take_while(Result::is_ok).count();
         assert_eq!(takes(began), 20);
         assert_eq!(meter.take(1, RATE, began), Err(Duration::from_millis(100)));
-        assert_eq!(meter.wait(1, RATE, began), Duration::from_millis(100));
+        meter.give_back(1, RATE);
+        assert_eq!(takes(began), 1);
         assert_eq!(takes(began + Duration::from_millis(100)), 1);
         assert_eq!(takes(began + Duration::from_millis(450)), 3);
         assert_eq!(takes(began + Duration::from_secs(60)), 20, "no more than a burst is saved up");

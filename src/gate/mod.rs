@@ -111,14 +111,11 @@ impl Gate {
     }
 
     async fn find(&self, key: &str, kind: Kind, bad: &'static str, tally: &Tally) -> Result<Session> {
-        let session = match Secret::parse(key) {
-            Some((_, secret)) => self.session(secret.hash(), tally).await?,
-            None => None,
-        };
-        let Some(session) = session else {
+        let Some((_, secret)) = Secret::parse(key) else {
             tally.count_on_network()?;
             return Err(Error::Unauthorized(bad));
         };
+        let session = self.session(secret.hash(), tally).await?.ok_or(Error::Unauthorized(bad))?;
         tally.count_on_credential(session.credential_id())?;
         match (kind, session.agent.is_some()) {
             (Kind::Agent, false) => Err(Error::Forbidden(NOT_AN_AGENT_KEY)),
@@ -129,20 +126,34 @@ impl Gate {
 
     /// A key that stood lately is counted before it is looked up again; any other may be a guess.
     async fn session(&self, hash: [u8; 32], tally: &Tally) -> Result<Option<Session>> {
-        match self.0.stood(&hash) {
-            Some(credential_id) => tally.count_on_credential(credential_id)?,
-            None => tally.let_guess()?,
+        let Some(credential_id) = self.0.stood(&hash) else {
+            return guessing(tally, self.0.session(hash)).await;
+        };
+        tally.count_on_credential(credential_id)?;
+        let session = self.0.session(hash).await.inspect_err(|_| tally.waive())?;
+        if session.is_none() {
+            tally.count_on_network()?;
         }
-        self.0.session(hash).await.inspect_err(|_| tally.waive())
+        Ok(session)
     }
 
     /// The same for the name of an organization.
     async fn organization(&self, slug: &str, tally: &Tally) -> Result<Option<Organization>> {
-        if !self.0.existed(slug) {
-            tally.let_guess()?;
+        match self.0.existed(slug) {
+            true => self.0.organization(slug).await.inspect_err(|_| tally.waive()),
+            false => guessing(tally, self.0.organization(slug)).await,
         }
-        self.0.organization(slug).await.inspect_err(|_| tally.waive())
     }
+}
+
+/// Looks up what may be a guess: it counts unless it finds something, or fails by our fault.
+async fn guessing<T>(tally: &Tally, looking: impl Future<Output = Result<Option<T>>>) -> Result<Option<T>> {
+    let guess = tally.guess()?;
+    let found = looking.await;
+    if !matches!(found, Ok(None)) {
+        guess.was_none();
+    }
+    found.inspect_err(|_| tally.waive())
 }
 
 impl Visitor {

@@ -165,6 +165,25 @@ async fn once_guesses_are_refused_the_database_is_not_asked() {
     timeout(Duration::from_secs(3), refused()).await.expect("they wait for the database");
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn guesses_that_come_at_once_ask_the_database_no_more_than_a_burst() {
+    let house = std::sync::Arc::new(house(1).await);
+    call(&house, 0, HERE, None).await;
+    let mut lock = house.db.acquire().await.unwrap();
+    let nobody_reads = "begin; lock table credential in access exclusive mode";
+    sqlx::raw_sql(nobody_reads).execute(&mut *lock).await.unwrap();
+    let mut guesses = tokio::task::JoinSet::new();
+    for _ in 0..60 {
+        let house = house.clone();
+        guesses.spawn(async move { call(&house, 0, HERE, Some(&guess())).await.status });
+    }
+    // The others wait for the table, and there are no more of them than a burst.
+    for _ in 0..40 {
+        let refused = timeout(Duration::from_secs(3), guesses.join_next()).await;
+        assert_eq!(refused.expect("more than a burst wait for the database").unwrap().unwrap(), 429);
+    }
+}
+
 /// A key that was never issued, with a checksum that is right.
 fn guess() -> String {
     Secret::mint(Kind::Agent).expose().to_owned()
