@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::Router;
 use sqlx::PgPool;
 use sqlx::postgres::PgConnectOptions;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -29,6 +29,8 @@ use crate::postgres::{pool, schema};
 use crate::telemetry::{self, Metrics};
 use crate::wakes::Wakes;
 
+/// Connections that may wait to be accepted: a crowd that comes back at once must not wait a second to be heard.
+const BACKLOG: u32 = 4096;
 /// How long a drain may take beyond its limit, for the connections that are cut then.
 const GRACE: Duration = Duration::from_millis(500);
 
@@ -158,8 +160,15 @@ fn check_toolsets(config: &Config, registry: &Registry) -> Result<(), StartRefus
 }
 
 async fn bind(address: SocketAddr, setting: &str) -> Result<TcpListener, StartRefused> {
-    let bound = TcpListener::bind(address).await;
-    bound.map_err(|error| StartRefused::Setting(format!("{setting}: cannot listen on {address}: {error}")))
+    let bound = async {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        socket.listen(BACKLOG)
+    };
+    bound
+        .await
+        .map_err(|error| StartRefused::Setting(format!("{setting}: cannot listen on {address}: {error}")))
 }
 
 fn local(listener: &TcpListener) -> Result<SocketAddr, StartRefused> {

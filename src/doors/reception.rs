@@ -65,7 +65,7 @@ impl Reception {
             Some(Value::String(key)) => Some(key.as_str()),
             Some(_) => return Err(Error::invalid(name, "must be text")),
         };
-        let caller = self.gate.admit(visitor, entrance.org.is_some(), entry.spec.access, key).await?;
+        let caller = self.gate.admit(visitor, entrance.org, entry.spec.access, key).await?;
         self.dispatch.call(Request { entry: entry.clone(), caller, arguments, progress }).await
     }
 }

@@ -140,6 +140,12 @@ impl Tally {
         Ok(Guess { tally: self, before })
     }
 
+    /// Whether [`Tally::guess`] would let one more guess pass. Counts nothing.
+    pub(super) fn may_guess(&self) -> bool {
+        let Some(rate) = self.limits.rate() else { return true };
+        self.limits.0.networks.has_one(self.network, rate, Instant::now())
+    }
+
     /// Counts the request on nobody from now on: that it cannot be judged is a fault of ours.
     pub(super) fn waive(&self) {
         self.slot().get_or_insert(Counted { on: On::Network, standing: None });

@@ -61,6 +61,13 @@ impl<K: Hash + Eq + Copy> Meter<K> {
         Ok(filling)
     }
 
+    /// Whether there is a request to take.
+    pub(super) fn has_one(&self, key: K, rate: Rate, at: Instant) -> bool {
+        let at = at.saturating_duration_since(self.began);
+        let full_at = self.shard(&key).get(&key).copied().unwrap_or_default();
+        at.max(full_at) + rate.every <= at + rate.window
+    }
+
     /// Puts one request back that was taken and not used after all.
     pub(super) fn give_back(&self, key: K, rate: Rate) {
         if let Some(full_at) = self.shard(&key).get_mut(&key) {

@@ -82,7 +82,7 @@ impl Gate {
     pub async fn admit(
         &self,
         mut visitor: Visitor,
-        is_org_named: bool,
+        named: Option<&str>,
         access: Access,
         argument: Option<&str>,
     ) -> Result<Caller> {
@@ -101,7 +101,7 @@ impl Gate {
             Some(_) => {}
             None => {
                 let session = self.find(key, kind, bad, &visitor.tally).await?;
-                if is_org_named && visitor.org.as_ref().map(|org| org.org_id) != Some(session.org.org_id) {
+                if named.is_some_and(|named| named != &*session.org.slug) {
                     return Err(Error::WrongOrganization);
                 }
                 visitor.take(session)?;
@@ -137,10 +137,12 @@ impl Gate {
         Ok(session)
     }
 
-    /// The same for the name of an organization.
+    /// The same for the name of an organization. One that may not be looked up is taken for one that does
+    /// not exist: a key among the arguments may still come, and who has none is refused by [`Tally::settle`].
     async fn organization(&self, slug: &str, tally: &Tally) -> Result<Option<Organization>> {
         match self.0.existed(slug) {
             true => self.0.organization(slug).await.inspect_err(|_| tally.waive()),
+            false if !tally.may_guess() => Ok(None),
             false => guessing(tally, self.0.organization(slug)).await,
         }
     }

@@ -39,8 +39,8 @@ pub struct Letter {
     pub message_type: String,
     /// The text.
     pub body: String,
-    /// A2A parts: a list of objects.
-    pub parts: Option<Value>,
+    /// A2A parts: JSON text of a list of objects. As text, since read it takes fifty times the memory.
+    pub parts: Option<String>,
     /// The conversation it belongs to.
     pub thread_id: Option<Uuid>,
     /// The message it answers.

@@ -46,7 +46,7 @@ pub(super) async fn write(
         .bind(letters.iter().map(|line| line.letter.sender.name()).collect::<Vec<_>>())
         .bind(letters.iter().map(|line| line.letter.message_type.as_str()).collect::<Vec<_>>())
         .bind(letters.iter().map(|line| line.letter.body.as_str()).collect::<Vec<_>>())
-        .bind(letters.iter().map(|line| line.letter.parts.as_ref().map(Value::to_string)).collect::<Vec<_>>())
+        .bind(letters.iter().map(|line| line.letter.parts.as_deref()).collect::<Vec<_>>())
         .bind(letters.iter().map(|line| line.letter.thread_id).collect::<Vec<_>>())
         .bind(letters.iter().map(|line| line.letter.in_reply_to).collect::<Vec<_>>())
         .bind(letters.iter().map(|line| line.letter.ack_requested).collect::<Vec<_>>())

@@ -1,7 +1,7 @@
 //! `mailbox_send`: one message to one agent.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -29,7 +29,7 @@ pub struct MailboxSend {
     body: String,
     /// A2A parts, each {text or data, metadata?}; at most 16 KB of JSON together.
     #[schemars(with = "Option<Vec<serde_json::Map<String, Value>>>")]
-    parts: Option<Value>,
+    parts: Option<Parts>,
     /// The conversation this belongs to; replies keep it.
     thread_id: Option<Uuid>,
     /// The message this answers, of the same two parties. Answering one that asked you for an ack acks it.
@@ -51,6 +51,16 @@ pub struct MailboxSend {
     /// The recipient's name, when you do not have its id.
     #[schemars(length(max = 80))]
     recipient_agent_name: Option<String>,
+}
+
+/// JSON text: what waits to be posted is held as small as it came.
+#[derive(Debug)]
+struct Parts(String);
+
+impl<'de> Deserialize<'de> for Parts {
+    fn deserialize<D: Deserializer<'de>>(parts: D) -> std::result::Result<Parts, D::Error> {
+        Value::deserialize(parts).map(|parts| Parts(parts.to_string()))
+    }
 }
 
 /// The namespace of its keys: the argument's name.
@@ -142,7 +152,7 @@ impl Tool for MailboxSend {
 impl MailboxSend {
     fn judge(&self) -> Result<()> {
         rules::judge_body(&self.body)?;
-        self.parts.as_ref().map_or(Ok(()), rules::judge_parts)?;
+        self.parts.as_ref().map_or(Ok(()), |parts| rules::judge_parts(&parts.0))?;
         rules::judge_key("client_message_id", self.client_message_id.as_deref(), 64)?;
         match self.message_type.as_str() {
             "direct" | "offer" => Ok(()),
@@ -180,7 +190,7 @@ impl MailboxSend {
             sender: Sender::Agent { agent_id: sender.agent_id, name: sender.agent_name.clone() },
             message_type: self.message_type.clone(),
             body: self.body.clone(),
-            parts: self.parts.clone(),
+            parts: self.parts.as_ref().map(|parts| parts.0.clone()),
             thread_id: self.thread_id,
             in_reply_to: self.in_reply_to,
             ack_requested: self.ack_requested,

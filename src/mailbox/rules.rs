@@ -28,10 +28,11 @@ pub fn judge_body(body: &str) -> Result<()> {
 }
 
 /// Judges A2A parts: each has `text` or `data`, and together they are at most 16 KB of JSON.
-pub fn judge_parts(parts: &Value) -> Result<()> {
-    if parts.to_string().len() > PARTS_BYTES {
+pub fn judge_parts(parts: &str) -> Result<()> {
+    if parts.len() > PARTS_BYTES {
         return Err(Error::PartsTooLarge { limit: PARTS_BYTES });
     }
+    let parts: Value = serde_json::from_str(parts).map_err(Error::internal)?;
     for (place, part) in parts.as_array().into_iter().flatten().enumerate() {
         let has_text = part.get("text").is_some_and(Value::is_string);
         if has_text == part.get("data").is_some() {
@@ -91,17 +92,17 @@ mod tests {
 
     #[test]
     fn parts_have_text_or_data() {
-        assert!(judge_parts(&json!([{"text": "hi"}, {"data": {"a": 1}, "metadata": {}}])).is_ok());
+        assert!(judge_parts(r#"[{"text": "hi"}, {"data": {"a": 1}, "metadata": {}}]"#).is_ok());
         for wrong in [
             json!([{}]),
             json!([{"text": "a", "data": 1}]),
             json!([{"text": 1}]),
             json!([{"text": "a", "metadata": 1}]),
         ] {
-            assert!(judge_parts(&wrong).is_err(), "{wrong}");
+            assert!(judge_parts(&wrong.to_string()).is_err(), "{wrong}");
         }
         let large = json!([{"text": "x".repeat(PARTS_BYTES)}]);
-        assert!(matches!(judge_parts(&large), Err(Error::PartsTooLarge { .. })));
+        assert!(matches!(judge_parts(&large.to_string()), Err(Error::PartsTooLarge { .. })));
     }
 
     #[test]

@@ -50,7 +50,8 @@ impl Sites {
         let Some(hosts) = &self.hosts else { return true };
         let Ok(authority) = value.parse::<Authority>() else { return false };
         let port = authority.as_str().strip_prefix(authority.host()).unwrap_or("@");
-        if !port.is_empty() && authority.port_u16().is_none() {
+        // A Host names no user (RFC 9110, section 7.2).
+        if value.contains('@') || (!port.is_empty() && authority.port_u16().is_none()) {
             return false;
         }
         let whole = authority.as_str().to_ascii_lowercase();
@@ -93,6 +94,7 @@ mod tests {
             "evil.example",
             "localhost.evil.example",
             "a@localhost",
+            "a@127.0.0.1:80",
             "inbox.example.com.evil",
             "10.0.0.1",
             "localhost:99999",

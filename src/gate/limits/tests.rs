@@ -68,14 +68,26 @@ fn guesses_of_a_network_end_and_those_of_another_do_not() {
     let limits = RateLimits::new(1);
     for _ in 0..2 {
         let guess = tally(&limits, HERE);
-        guess.let_guess().unwrap();
-        guess.count_on_network().unwrap();
+        assert!(guess.may_guess());
+        guess.guess().unwrap();
+        guess.guess().unwrap();
     }
     let guess = tally(&limits, HERE);
-    assert!(guess.let_guess().is_err());
+    assert!(!guess.may_guess());
+    assert!(guess.guess().is_err());
     assert_eq!(guess.standing().unwrap().policy, "network");
     tally(&limits, HERE).count_on_credential(Uuid::new_v4()).unwrap();
-    tally(&limits, "203.0.113.10/32").let_guess().unwrap();
+    tally(&limits, "203.0.113.10/32").guess().unwrap();
+}
+
+#[test]
+fn what_was_no_guess_counts_on_nobody() {
+    let limits = RateLimits::new(1);
+    for _ in 0..100 {
+        let tally = tally(&limits, HERE);
+        tally.guess().unwrap().was_none();
+        assert!(tally.standing().is_none());
+    }
 }
 
 #[test]
@@ -92,7 +104,7 @@ fn without_a_limit_nothing_is_counted_or_told() {
     let tally = tally(&limits, HERE);
     for _ in 0..10_000 {
         tally.count_on_network().unwrap();
-        tally.let_guess().unwrap();
+        tally.guess().unwrap();
     }
     assert_eq!((tally.standing(), limits.0.networks.len()), (None, 0));
 }
