@@ -8,8 +8,9 @@ use ipnet::IpNet;
 use serde_json::{Map, Value};
 
 use crate::call::dispatch::{Progress, Request};
+use crate::call::follow::Follower;
 use crate::call::registry::Ran;
-use crate::call::{Dispatch, Entry, Error, Registry, Result};
+use crate::call::{Caller, Dispatch, Entry, Error, Registry, Result};
 use crate::gate::{Gate, Presented, Visitor, network};
 
 /// What the doors need of the pod. Cheap to clone.
@@ -61,15 +62,43 @@ impl Reception {
         entrance: Entrance<'_>,
         entry: &Arc<Entry>,
         arguments: Map<String, Value>,
-        progress: Option<Progress>,
+        progress: Progress,
     ) -> Result<Ran> {
+        let caller = self.admit(visitor, entrance, entry, &arguments).await?;
+        self.dispatch.call(Request { entry: entry.clone(), caller, arguments, progress }).await
+    }
+
+    /// The same, for a door that shows what the tool follows as it comes: until `wait` is over, or, where the
+    /// client gave none, until the pod drains.
+    ///
+    /// # Errors
+    /// Those of [`Reception::call`].
+    pub async fn follow(
+        &self,
+        visitor: Visitor,
+        entrance: Entrance<'_>,
+        entry: &Arc<Entry>,
+        arguments: Map<String, Value>,
+    ) -> Result<Follower> {
+        let caller = self.admit(visitor, entrance, entry, &arguments).await?;
+        let is_bounded = arguments.contains_key("wait");
+        let request = Request { entry: entry.clone(), caller, arguments, progress: Progress::Unseen };
+        self.dispatch.follow(request, is_bounded).await
+    }
+
+    async fn admit(
+        &self,
+        visitor: Visitor,
+        entrance: Entrance<'_>,
+        entry: &Entry,
+        arguments: &Map<String, Value>,
+    ) -> Result<Caller> {
         let name = entry.spec.access.argument();
         let key = match arguments.get(name) {
             None | Some(Value::Null) => None,
             Some(Value::String(key)) => Some(key.as_str()),
             Some(_) => return Err(Error::invalid(name, "must be text")),
         };
-        let caller = self.gate.admit(visitor, entrance.org.is_some(), entry.spec.access, key).await?;
-        self.dispatch.call(Request { entry: entry.clone(), caller, arguments, progress }).await
+        self.gate.admit(visitor, entrance.org.is_some(), entry.spec.access, key).await
     }
 }

@@ -7,13 +7,14 @@ mod body;
 mod path;
 mod problem;
 mod query;
+mod stream;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::extract::{Extension, Request, State};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{MethodFilter, MethodRouter, on, post};
+use axum::routing::{MethodFilter, MethodRouter, any, on, post};
 use axum::{Router, body::Body};
 use http::StatusCode;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
@@ -22,6 +23,7 @@ use serde_json::{Map, Value};
 
 use super::accept::Peer;
 use super::reception::{Entrance, Reception};
+use crate::call::dispatch::Progress;
 use crate::call::field_path::echo_name;
 use crate::call::registry::Ran;
 use crate::call::{Entry, Error, Method, Registry, Route};
@@ -59,13 +61,18 @@ fn method_router(entry: &Arc<Entry>, route: Route) -> MethodRouter<Reception> {
         Method::Delete => MethodFilter::DELETE,
     };
     let entry = entry.clone();
-    on(filter, async move |State(reception): State<Reception>, Extension(Peer(peer)), request: Request| {
+    let handler = async move |State(reception): State<Reception>, Extension(Peer(peer)), request: Request| {
         let (mut parts, body) = request.into_parts();
-        match path::read(&mut parts).await {
-            Ok(path) => Visit { reception, entry, route, path, peer }.answer(parts, body).await,
-            Err(refusal) => Refused::from(refusal).answer(entry.dialect),
+        let visit = match path::read(&mut parts).await {
+            Ok(path) => Visit { reception, entry, route, path, peer },
+            Err(refusal) => return Refused::from(refusal).answer(entry.dialect),
+        };
+        match route.is_stream {
+            true => visit.follow(parts, body).await,
+            false => visit.answer(parts, body).await,
         }
-    })
+    };
+    if route.is_stream { any(handler) } else { on(filter, handler) }
 }
 
 /// The same tools by name, whatever their own routes are. What is reached by its routes alone is not here.
@@ -114,7 +121,7 @@ impl Visit {
         let entrance = Entrance { org: self.path.org.as_deref(), peer: self.peer };
         let visitor = self.reception.greet(&parts.headers, entrance).await?;
         let arguments = self.arguments(parts, body).await?;
-        Ok(self.reception.call(visitor, entrance, &self.entry, arguments, None).await?)
+        Ok(self.reception.call(visitor, entrance, &self.entry, arguments, Progress::Unseen).await?)
     }
 
     async fn arguments(&self, parts: &Parts, body: Body) -> Result<Map<String, Value>, Refused> {

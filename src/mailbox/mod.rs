@@ -11,6 +11,7 @@ mod mailbox_check;
 mod mailbox_claim;
 mod mailbox_message;
 mod mailbox_send;
+mod mailbox_stream;
 mod mailbox_summary;
 pub mod names;
 mod owned;
@@ -46,6 +47,7 @@ pub fn toolset() -> Toolset {
     .with::<who_am_i::WhoAmI>()
     .with::<mailbox_send::MailboxSend>()
     .with::<mailbox_check::MailboxCheck>()
+    .with::<mailbox_stream::MailboxStream>()
     .with::<mailbox_claim::MailboxClaim>()
     .with::<mailbox_ack::MailboxAck>()
     .with::<mailbox_summary::MailboxSummary>()

@@ -21,5 +21,6 @@ mod program;
 mod races;
 mod readme;
 mod rest;
+mod streams;
 mod wakes;
 mod walks;
