@@ -1,5 +1,6 @@
 //! Live streams of a mailbox: over SSE, over MCP, and by name.
 
+mod drain;
 mod frames;
 mod listener;
 mod refusals;
