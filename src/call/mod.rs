@@ -21,6 +21,7 @@ pub(crate) mod page;
 pub mod registry;
 pub(crate) mod schema;
 pub(crate) mod terms;
+pub(crate) mod ticket;
 pub mod tool;
 pub(crate) mod turns;
 

@@ -1,6 +1,7 @@
 //! What this deployment allows: the settings that tools and the gate judge by.
 
 use super::Organization;
+use super::ticket::Tickets;
 pub use crate::config::{Caps, Holds as HoldLimits};
 
 /// Settings that calls are judged by. Zero means no limit.
@@ -12,6 +13,8 @@ pub struct Terms {
     pub caps: Caps,
     /// Registrations per hour and client network.
     pub register_limit: u32,
+    /// Leave to open streams without headers.
+    pub tickets: Tickets,
 }
 
 impl Terms {

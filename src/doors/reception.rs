@@ -43,12 +43,26 @@ impl Reception {
     /// # Errors
     /// Those of [`Gate::greet`]: refusals of the HTTP layer at every door.
     pub async fn greet(&self, headers: &HeaderMap, entrance: Entrance<'_>) -> Result<Visitor> {
+        self.greet_with(None, headers, entrance).await
+    }
+
+    /// The same where a ticket may stand for a key.
+    ///
+    /// # Errors
+    /// Those of [`Reception::greet`]; `unauthorized` for a ticket that does not stand or has a key beside it.
+    pub async fn greet_with(
+        &self,
+        ticket: Option<String>,
+        headers: &HeaderMap,
+        entrance: Entrance<'_>,
+    ) -> Result<Visitor> {
         // Lossy, not left out: a value that is skipped would let the walk reach what the client wrote.
         let values = headers.get_all("x-forwarded-for").iter();
         let forwarded: Vec<_> = values.map(|value| String::from_utf8_lossy(value.as_bytes())).collect();
         let forwarded = forwarded.iter().map(|value| &**value);
         let ip = network::client_ip(entrance.peer.ip(), forwarded, &self.trusted_proxies);
-        self.gate.greet(Presented::from_headers(headers), entrance.org, network::network_of(ip)).await
+        let presented = Presented::from_headers(headers).with_ticket(ticket);
+        self.gate.greet(presented, entrance.org, network::network_of(ip)).await
     }
 
     /// Judges a key among the arguments and runs the tool.

@@ -22,6 +22,7 @@ mod renew_agent_key;
 mod retry;
 mod rows;
 pub mod rules;
+mod stream_ticket;
 pub mod wallet;
 mod who_am_i;
 
@@ -52,6 +53,7 @@ pub fn toolset() -> Toolset {
     .with::<mailbox_ack::MailboxAck>()
     .with::<mailbox_summary::MailboxSummary>()
     .with::<mailbox_message::MailboxMessage>()
+    .with::<stream_ticket::StreamTicket>()
     .with::<agents_list::AgentsList>()
     .with::<agent_keys::AgentKeyAdd>()
     .with::<agent_keys::AgentKeyRevoke>()

@@ -9,7 +9,7 @@ use sqlx::PgPool;
 use sqlx::postgres::PgConnectOptions;
 use tokio::time::timeout;
 use waypost::call::Registry;
-use waypost::config::Config;
+use waypost::config::{Config, Secret};
 use waypost::pod::Pod;
 
 /// A database of its own, and the pods that share it.
@@ -53,9 +53,13 @@ pub struct Answer {
     pub body: Value,
 }
 
+/// The secret key of every pod in tests.
+pub const SECRET_KEY: [u8; 32] = [7; 32];
+
 /// The settings of pods in tests: no limits on registrations.
 pub fn settings() -> Config {
-    Config { register_limit: 0, log: "error".into(), ..Config::default() }
+    let secret_key = Some(Secret::new(SECRET_KEY));
+    Config { register_limit: 0, log: "error".into(), secret_key, ..Config::default() }
 }
 
 impl House {

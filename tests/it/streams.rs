@@ -5,6 +5,7 @@ mod frames;
 mod listener;
 mod refusals;
 mod replay;
+mod ticket;
 mod tool;
 
 use serde_json::{Value, json};

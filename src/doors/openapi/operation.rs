@@ -25,13 +25,12 @@ impl Operation<'_> {
     }
 
     pub(super) fn describe(&self) -> Value {
-        let spec = self.entry.spec;
         let mut operation = json!({
             "operationId": self.id,
             "tags": [self.entry.toolset],
             "summary": self.summary(),
             "description": self.description(),
-            "security": security(spec.access),
+            "security": self.security(),
         });
         let parameters = self.parameters();
         if !parameters.is_empty() {
@@ -49,6 +48,14 @@ impl Operation<'_> {
             true => format!("{}\n\n{UNBOUNDED}", self.entry.description),
             false => self.entry.description.clone(),
         }
+    }
+
+    fn security(&self) -> Value {
+        let mut security = security(self.entry.spec.access);
+        if self.route.is_stream {
+            security.as_array_mut().into_iter().for_each(|ways| ways.push(json!({ "streamTicket": [] })));
+        }
+        security
     }
 
     fn summary(&self) -> String {

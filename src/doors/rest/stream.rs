@@ -24,6 +24,8 @@ use crate::doors::refusal::Refusal;
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// The argument that this header stands for.
 const SINCE: &str = "since";
+/// In the query: a ticket for clients that cannot send headers.
+const TICKET: &str = "ticket";
 /// Said first, so that the client knows at once that it is connected.
 const GREETING: &[u8] = b"retry: 2000\n: connected\n\n";
 /// Who is sent away by a drain comes back within this, not all at once.
@@ -43,9 +45,12 @@ impl Visit {
 
     async fn open(&self, parts: &Parts, body: Body) -> Result<Follower, Refused> {
         let entrance = Entrance { org: self.path.org.as_deref(), peer: self.peer };
-        let visitor = self.reception.greet(&parts.headers, entrance).await?;
-        body::refuse(body).await?;
         let mut arguments = query::arguments(parts.uri.query().unwrap_or_default())?;
+        // Text, as all in a query is.
+        let ticket =
+            arguments.shift_remove(TICKET).map(|ticket| ticket.as_str().unwrap_or_default().to_owned());
+        let visitor = self.reception.greet_with(ticket, &parts.headers, entrance).await?;
+        body::refuse(body).await?;
         let resumes = resume(&parts.headers, &mut arguments);
         let opened = self.reception.follow(visitor, entrance, &self.entry, arguments).await;
         opened.map_err(|error| match error {
