@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use sqlx::PgPool;
 use time::OffsetDateTime;
 use tokio::sync::mpsc::Sender;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::caller::BAD_AGENT_KEY;
@@ -22,6 +22,10 @@ use crate::error::cause;
 use crate::inbox::{Poster, Posting, Verdict};
 use crate::telemetry;
 use crate::wakes::{News, Topic, Wakes};
+
+/// How long a held read that was told of mail and found none waits at least before it looks again: a commit may be
+/// told of that did not happen after all.
+const NOTHING_THERE: Duration = Duration::from_millis(250);
 
 /// Runs calls. One per pod; cheap to clone.
 #[derive(Clone)]
@@ -200,10 +204,15 @@ impl Dispatch {
             return Ok(ran);
         }
         let _hold = self.holds.take(org_id, agent.agent_id)?;
+        let mut pause = Duration::ZERO;
         while let Some(seen) = ran.awaits {
             mail.has_read_to(seen);
+            let news = async {
+                sleep(pause).await;
+                mail.moved_beyond(seen).await;
+            };
             let is_over = tokio::select! {
-                () = mail.moved_beyond(seen) => false,
+                () = news => false,
                 () = revoked.moved_beyond(0) => return Err(Error::Unauthorized(BAD_AGENT_KEY)),
                 () = sleep_until(until) => true,
                 () = self.draining.cancelled() => true,
@@ -212,6 +221,7 @@ impl Dispatch {
             if is_over {
                 break;
             }
+            pause = NOTHING_THERE;
         }
         Ok(ran)
     }

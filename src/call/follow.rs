@@ -22,7 +22,7 @@ use crate::inbox::envelopes::{self, Page, Place, Reader};
 use crate::postgres::pool;
 use crate::wakes::{Sleeper, Topic};
 
-/// A read that failed is tried again after this, after twice as long, and so on.
+/// A read that failed, or did not find what was told of, is tried again after this, after twice as long, and so on.
 const FIRST_BACK_OFF: Duration = Duration::from_millis(25);
 /// But never after longer: whoever waits learns of mail within a second of the database's return.
 const LONGEST_BACK_OFF: Duration = Duration::from_millis(500);
@@ -216,7 +216,10 @@ impl Follower {
             // The agent was removed, and its keys with it.
             Some(Err(Error::Unauthorized(_))) => return Some(self.end(End::Revoked)),
             Some(Err(error)) => {
-                self.pause(&error);
+                if self.failures == 0 {
+                    log(self.tool, &error);
+                }
+                self.pause();
                 return None;
             }
             None => {
@@ -224,22 +227,27 @@ impl Follower {
                 return None;
             }
         };
-        self.failures = 0;
         self.place = page.place;
-        self.mail.has_read_to(page.place.cursor());
-        self.next = if page.has_more { Next::Page(self.read()) } else { Next::News };
+        self.mail.has_read_to(self.cursor());
+        let has_come = !page.envelopes.is_empty();
+        match self.mail.newest() > self.cursor() && !has_come && !page.has_more {
+            // Told of, and not there: a commit that did not happen after all. The next message will be that one,
+            // and nobody will tell of it again.
+            true => self.pause(),
+            false => self.failures = 0,
+        }
+        if self.failures == 0 {
+            self.next = if page.has_more { Next::Page(self.read()) } else { Next::News };
+        }
         if page.was_ahead {
             self.was_ahead = true;
             return Some(Frame::Ping);
         }
-        (!page.envelopes.is_empty()).then(|| Frame::Mail(page.envelopes.into_iter().map(told).collect()))
+        has_come.then(|| Frame::Mail(page.envelopes.into_iter().map(told).collect()))
     }
 
     /// The mail that was not read is still there, so it is looked for again, not only at the next news.
-    fn pause(&mut self, error: &Error) {
-        if self.failures == 0 {
-            log(self.tool, error);
-        }
+    fn pause(&mut self) {
         let longest = FIRST_BACK_OFF.saturating_mul(1 << self.failures.min(10)).min(LONGEST_BACK_OFF);
         self.failures += 1;
         self.next = Next::Pause(Instant::now() + jittered(longest / 2, longest));

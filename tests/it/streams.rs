@@ -1,6 +1,7 @@
 //! Live streams of a mailbox: over SSE, over MCP, and by name.
 
 mod drain;
+mod faults;
 mod frames;
 mod listener;
 mod refusals;

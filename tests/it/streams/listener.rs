@@ -10,7 +10,7 @@ use super::STREAM;
 use crate::house::{Agent, House};
 
 /// Nothing that is waited for may take longer.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// An open stream.
 pub struct Listener {
@@ -35,17 +35,15 @@ impl Listener {
         Listener::opened(house.http().get(url).bearer_auth(&agent.key)).await
     }
 
-    /// Goes on after an event that was got.
-    pub async fn resume(house: &House, pod: usize, agent: &Agent, last: i64) -> Listener {
-        let url = format!("{}{STREAM}", house.url(pod));
-        let request = house.http().get(url).bearer_auth(&agent.key);
-        Listener::opened(request.header("Last-Event-ID", last)).await
-    }
-
     /// Sends a request that must open a stream, and reads the greeting.
     pub async fn opened(request: RequestBuilder) -> Listener {
         let answer = timeout(PATIENCE, request.send()).await.expect("an answer").unwrap();
         assert_eq!(answer.status(), 200, "{:?}", answer.text().await);
+        Listener::over(answer).await
+    }
+
+    /// A stream that was opened: reads the greeting.
+    pub async fn over(answer: reqwest::Response) -> Listener {
         let mut listener = Listener { answer, text: String::new() };
         let greeting = listener.next().await.expect("a greeting");
         assert_eq!((greeting.retry, greeting.comment), (Some(2000), true), "{greeting:?}");
@@ -54,22 +52,21 @@ impl Listener {
 
     /// The next event; `None` at the end of the stream.
     pub async fn next(&mut self) -> Option<Event> {
-        timeout(PATIENCE, self.read()).await.expect("an event").expect("no broken connection")
+        timeout(PATIENCE, self.read()).await.expect("an event")
     }
 
-    /// The same, where connections may break.
-    pub async fn read(&mut self) -> Result<Option<Event>, reqwest::Error> {
+    async fn read(&mut self) -> Option<Event> {
         loop {
             if let Some((event, rest)) = self.text.split_once("\n\n") {
                 let event = event_of(event);
                 self.text = rest.to_owned();
-                return Ok(Some(event));
+                return Some(event);
             }
-            match self.answer.chunk().await? {
+            match self.answer.chunk().await.expect("no broken connection") {
                 Some(bytes) => self.text.push_str(std::str::from_utf8(&bytes).unwrap()),
                 None => {
                     assert_eq!(self.text, "", "half an event");
-                    return Ok(None);
+                    return None;
                 }
             }
         }

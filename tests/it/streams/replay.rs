@@ -2,6 +2,7 @@
 
 use futures::future::join_all;
 use serde_json::json;
+use sqlx::PgConnection;
 
 use super::{Listener, ack, stage};
 use crate::house::{House, last_poll, send};
@@ -57,22 +58,6 @@ async fn what_comes_while_the_backlog_is_read_comes_behind_it_once_also_when_it_
     assert_eq!(stream.seqs(1).await, [353]);
 }
 
-/// Puts messages into a mailbox as if they had been posted.
-pub async fn fill(house: &House, agent_id: &str, count: i64) {
-    let fill = "with box as (
-            update mailbox set last_seq = last_seq + $2, open = open + $2::int where agent_id = $1::text::uuid
-            returning org_id, agent_id, last_seq - $2 as base
-        ), letters as (
-            select box.*, n, gen_random_uuid() as message_id from box, generate_series(1, $2) n
-        ), stored as (
-            insert into message (org_id, message_id, sender_name, recipient_agent_id, message_type, body, created_at)
-            select org_id, message_id, 'someone', agent_id, 'direct', 'text', now() from letters
-        )
-        insert into inbox_entry (org_id, agent_id, seq, message_id, counted, ack_requested)
-        select org_id, agent_id, base + n, message_id, false, false from letters";
-    sqlx::query(fill).bind(agent_id).bind(count).execute(&house.db).await.unwrap();
-}
-
 #[tokio::test]
 async fn who_is_ahead_of_the_mailbox_is_told_at_once_where_it_stands_and_goes_on_there() {
     let (house, ada, bob) = stage(1).await;
@@ -122,4 +107,25 @@ async fn racing_senders_on_two_pods_reach_every_stream_once_and_in_order() {
     for seqs in heard {
         assert_eq!(seqs, (2..=161).collect::<Vec<i64>>());
     }
+}
+
+/// Puts messages into a mailbox as if they had been posted.
+pub async fn fill(house: &House, agent_id: &str, count: i64) {
+    fill_by(&mut house.db.acquire().await.unwrap(), agent_id, count).await;
+}
+
+/// The same on a session of the test's.
+pub async fn fill_by(db: &mut PgConnection, agent_id: &str, count: i64) {
+    let fill = "with box as (
+            update mailbox set last_seq = last_seq + $2, open = open + $2::int where agent_id = $1::text::uuid
+            returning org_id, agent_id, last_seq - $2 as base
+        ), letters as (
+            select box.*, n, gen_random_uuid() as message_id from box, generate_series(1, $2) n
+        ), stored as (
+            insert into message (org_id, message_id, sender_name, recipient_agent_id, message_type, body, created_at)
+            select org_id, message_id, 'someone', agent_id, 'direct', 'text', now() from letters
+        )
+        insert into inbox_entry (org_id, agent_id, seq, message_id, counted, ack_requested)
+        select org_id, agent_id, base + n, message_id, false, false from letters";
+    sqlx::query(fill).bind(agent_id).bind(count).execute(db).await.unwrap();
 }
