@@ -23,15 +23,18 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// The pod that stays, the one that goes, and who reads at it.
 struct Stage {
     house: House,
-    going: Program,
+    /// Where the one that goes is.
+    going: String,
     sender: Agent,
     readers: Vec<Agent>,
     /// How many streams and reads the going pod has.
     open: AtomicUsize,
+    /// How many streams it has sent away.
+    moved: AtomicUsize,
 }
 
 impl Stage {
-    async fn set() -> Stage {
+    async fn set() -> (Stage, Program) {
         let house = House::with_pods(1, boundless()).await;
         let folder = program::folder();
         let mut command = program::command_on(&house.options, folder.path());
@@ -41,12 +44,13 @@ impl Stage {
         let going = Program::start(command).await;
         let sender = house.register().await;
         let readers = join_all((0..READERS).map(|_| house.register())).await;
-        Stage { house, going, sender, readers, open: AtomicUsize::new(0) }
+        let (open, moved) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        (Stage { house, going: going.url.clone(), sender, readers, open, moved }, going)
     }
 
     /// Reads until all letters are there, at the pod that goes and then at the one that stays.
     async fn stream(&self, reader: &Agent) -> Vec<i64> {
-        let (mut seqs, mut url) = (Vec::new(), format!("{}{STREAM}", self.going.url));
+        let (mut seqs, mut url) = (Vec::new(), format!("{}{STREAM}", self.going));
         let mut is_first = true;
         while seqs.len() < LETTERS as usize + 1 {
             let mut request = self.house.http().get(&url).bearer_auth(&reader.key);
@@ -65,6 +69,7 @@ impl Stage {
                         assert_eq!(event.data["cursor"].as_i64(), seqs.last().copied(), "{event:?}");
                         assert!(event.retry.is_some_and(|retry| retry <= 2_500), "{event:?}");
                         listener.ends().await;
+                        self.moved.fetch_add(1, Ordering::Relaxed);
                         break;
                     }
                     _ => {}
@@ -77,14 +82,14 @@ impl Stage {
 
     /// The same with held reads.
     async fn hold(&self, reader: &Agent) -> Vec<i64> {
-        let (mut seqs, mut since, mut url) = (Vec::new(), 0, self.going.url.clone());
+        let (mut seqs, mut since, mut url) = (Vec::new(), 0, self.going.clone());
         self.open.fetch_add(1, Ordering::Relaxed);
         while seqs.len() < LETTERS as usize + 1 {
             let read = format!("{url}/api/v1/mailbox/messages?wait=25&since={since}");
             let page = match self.house.http().get(read).bearer_auth(&reader.key).send().await {
                 Ok(answer) => answer.json::<serde_json::Value>().await.unwrap(),
                 // Between two reads the door has closed, and nobody has answered.
-                Err(error) if url == self.going.url && (error.is_connect() || error.is_request()) => {
+                Err(error) if url == self.going && (error.is_connect() || error.is_request()) => {
                     url = self.house.url(0);
                     continue;
                 }
@@ -115,28 +120,26 @@ fn boundless_environment() -> impl Iterator<Item = (String, &'static str)> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_drained_pod_sends_its_thousand_streams_to_another_one_and_nothing_is_lost_or_repeated() {
-    let stage = Stage::set().await;
+    let (stage, going) = Stage::set().await;
     let of = |number: usize| &stage.readers[number % READERS];
     let streams = join_all((0..STREAMS).map(|number| stage.stream(of(number))));
     let reads = join_all((0..HELD).map(|number| stage.hold(of(number))));
     let draining = async {
         until("all are open", async || stage.open.load(Ordering::Relaxed) == STREAMS + HELD).await;
         stage.send(20).await;
-        stage.going.signal(Signal::SIGTERM);
+        going.signal(Signal::SIGTERM);
         let told = Instant::now();
-        stage.send(20).await;
-        // Whoever waits for it is not served by it any more.
-        until("it is gone", async || stage.going.status(&stage.going.url, "/livez").await.is_none()).await;
-        let took = told.elapsed();
+        let ending = async { (going.ended().await, told.elapsed()) };
+        let (ended, ()) = join(ending, stage.send(20)).await;
         stage.send(LETTERS - 40).await;
-        took
+        ended
     };
     let all = join(join(streams, reads), draining);
-    let ((streamed, held), took) = timeout(PATIENCE, all).await.unwrap();
+    let ((streamed, held), (ended, took)) = timeout(PATIENCE, all).await.unwrap();
     for seqs in streamed.into_iter().chain(held) {
         assert_eq!(seqs, (1..=LETTERS + 1).collect::<Vec<_>>());
     }
-    let ended = stage.going.ended().await;
+    assert_eq!(stage.moved.load(Ordering::Relaxed), STREAMS, "each was told to go elsewhere, once");
     assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
     assert!(!ended.stderr.contains("cutting"), "{}", ended.stderr);
     assert!(took < Duration::from_secs(20), "{took:?}");

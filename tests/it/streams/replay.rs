@@ -45,17 +45,16 @@ async fn a_resume_is_exact_whoever_acked_what_and_the_header_wins() {
 #[tokio::test]
 async fn what_comes_while_the_backlog_is_read_comes_behind_it_once_also_when_it_is_acked_meanwhile() {
     let (house, ada, bob) = stage(1).await;
-    fill(&house, &bob.id, 350).await;
+    // More than all buffers on the way take: the stream is still in its backlog when the client has read one event.
+    fill(&house, &bob.id, 30_000).await;
     let mut stream = Listener::open(&house, 0, &bob, "").await;
     let first = stream.seqs(1).await;
-    // The pages are read ahead of the client: what comes now is news to all of them but the first.
     let late = send(&house, &ada, &bob, "late").await;
     ack(&house, &bob, &[json!(late)]).await;
-    let mut seqs = [first, stream.seqs(349).await].concat();
-    seqs.extend(stream.seqs(1).await);
-    assert_eq!(seqs, (2..=352).collect::<Vec<i64>>());
+    let seqs = [first, stream.seqs(30_000).await].concat();
+    assert!(seqs.into_iter().eq(2..=30_002));
     send(&house, &ada, &bob, "live").await;
-    assert_eq!(stream.seqs(1).await, [353]);
+    assert_eq!(stream.seqs(1).await, [30_003]);
 }
 
 #[tokio::test]

@@ -57,6 +57,18 @@ async fn over_mcp_mail_comes_as_progress_that_strictly_increases_and_ends_with_a
 }
 
 #[tokio::test]
+async fn a_call_that_ends_at_once_has_told_of_all_that_waits() {
+    let (house, ada, bob) = stage(1).await;
+    for number in 0..9 {
+        send(&house, &ada, &bob, &number.to_string()).await;
+    }
+    let said = client(&house, &bob).following(json!(1)).call("mailbox_stream", json!({ "wait": 0 })).await;
+    let (notes, summary) = read(&said);
+    assert!(notes.iter().map(|(progress, _)| *progress).eq((2..=10).map(f64::from)), "{notes:?}");
+    assert_eq!(summary, json!({ "kind": "timeout", "cursor": 10, "delivered": 9 }));
+}
+
+#[tokio::test]
 async fn a_host_that_shows_no_progress_gets_the_summary_at_once() {
     let (house, ada, bob) = stage(1).await;
     send(&house, &ada, &bob, "waits").await;
