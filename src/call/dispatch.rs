@@ -6,7 +6,6 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use sqlx::PgPool;
 use time::OffsetDateTime;
-use tokio::sync::mpsc::Sender;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
@@ -15,6 +14,7 @@ use super::db::Db;
 use super::fingerprint::Fingerprint;
 use super::follow::Follower;
 use super::holds::Holds;
+use super::progress::{Note, Progress};
 use super::registry::{Command, Entry, Ran};
 use super::turns::Turns;
 use super::{Access, Caller, Effect, Error, Result, Terms};
@@ -56,42 +56,6 @@ pub struct Request {
     pub arguments: Map<String, Value>,
     /// Where progress goes.
     pub progress: Progress,
-}
-
-/// Where a running tool reports how far it is.
-#[derive(Debug, Clone)]
-pub enum Progress {
-    /// Nowhere: the client did not ask for it, and would not see it.
-    Unasked,
-    /// Nowhere: the door cannot show it. What follows a mailbox does so, and tells how it ended.
-    Unseen,
-    /// To the client, at its pace.
-    Notes(Sender<Note>),
-}
-
-impl Progress {
-    /// Whether a client waits for what follows a mailbox.
-    fn is_waited_for(&self) -> bool {
-        !matches!(self, Progress::Unasked)
-    }
-
-    /// Tells the client, at its pace. One that has gone away is no reason to stop.
-    pub(super) async fn tell(&self, note: Note) {
-        if let Progress::Notes(notes) = self {
-            let _ = notes.send(note).await;
-        }
-    }
-}
-
-/// How far a running tool is.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Note {
-    /// Strictly increasing.
-    pub progress: f64,
-    /// What `progress` runs up to, where that is known.
-    pub total: Option<f64>,
-    /// A line for people, or JSON for programs.
-    pub message: Option<String>,
 }
 
 /// What a running tool may touch.
@@ -149,10 +113,7 @@ impl Call<'_> {
 
     /// Tells the client how far the work is, if it listens and is not behind with listening.
     pub fn report(&self, note: Note) {
-        if let Progress::Notes(notes) = self.progress {
-            // Neither is a reason to stop: the next note says more than the lost one.
-            let _ = notes.try_send(note);
-        }
+        self.progress.mention(note);
     }
 }
 

@@ -3,55 +3,29 @@
 //! Asleep, a follower holds two bells and a timer: no database connection and no task. Every read is done in
 //! a task of its own, and what a read did not give is read again: no gap, no repeat, no other order.
 
+mod summary;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use schemars::JsonSchema;
-use serde::Serialize;
-use serde_json::json;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::caller::BAD_AGENT_KEY;
-use super::dispatch::{Dispatch, Job, Note, log};
+use super::dispatch::{Dispatch, Job, log};
 use super::holds::Hold;
-use super::registry::Ran;
-use super::{Error, Follow, Result};
+use super::{Error, Result};
 use crate::inbox::envelopes::{self, Page, Place, Reader};
 use crate::postgres::pool;
 use crate::wakes::{Sleeper, Topic};
+
+pub use summary::{End, Followed};
 
 /// A read that failed, or did not find what was told of, is tried again after this, after twice as long, and so on.
 const FIRST_BACK_OFF: Duration = Duration::from_millis(25);
 /// But never after longer: whoever waits learns of mail within a second of the database's return.
 const LONGEST_BACK_OFF: Duration = Duration::from_millis(500);
-
-/// How following ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum End {
-    /// wait is over.
-    Timeout,
-    /// The key stands no more.
-    Revoked,
-    /// The server is being replaced.
-    Drain,
-    /// Nothing could be streamed to this client: read with mailbox_check.
-    NoProgressToken,
-}
-
-/// How a stream ended, and where to go on.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Followed {
-    /// timeout or drain: call again with since = cursor. revoked: the key stands no more. no_progress_token:
-    /// nothing was streamed, use mailbox_check.
-    pub kind: End,
-    /// Pass as since in the next call.
-    pub cursor: i64,
-    /// How many envelopes were streamed.
-    pub delivered: u64,
-}
 
 /// What a follower has to say.
 #[derive(Debug)]
@@ -103,38 +77,6 @@ enum Next {
 }
 
 impl Dispatch {
-    /// Follows for a client that sees progress, and answers how it ended.
-    pub(super) async fn follow_through(&self, job: &Arc<Job>, follow: Follow) -> Result<Ran> {
-        let progress = &job.progress;
-        let mut follower = self.follower(job, follow.since, Some(follow.wait), follow.heartbeat).await?;
-        let (mut delivered, mut pings) = (0, 0_u32);
-        let kind = loop {
-            match follower.next().await {
-                Some(Frame::Mail(letters)) => {
-                    for told in letters {
-                        let note =
-                            Note { progress: told.seq as f64, total: None, message: Some(told.envelope) };
-                        progress.tell(note).await;
-                        delivered += 1;
-                    }
-                }
-                Some(Frame::Ping) => {
-                    pings += 1;
-                    progress.tell(ping(follower.cursor(), pings)).await;
-                }
-                Some(Frame::Ended(end)) => break end,
-                None => break End::Timeout,
-            }
-            if follower.was_ahead {
-                // As in a check: who is ahead is told at once where the mailbox stands.
-                break End::Timeout;
-            }
-        };
-        let followed = Followed { kind, cursor: follower.cursor(), delivered };
-        let answer = serde_json::to_value(followed).map_err(Error::internal)?;
-        Ok(Ran { answer, replayed: false, awaits: None })
-    }
-
     /// Subscribes, takes a place among the held reads, begins the call and reads the first page: whatever
     /// refuses a stream does so here. Without `wait` it goes on until the pod drains.
     pub(super) async fn follower(
@@ -292,13 +234,6 @@ async fn over(until: Option<Instant>) {
         Some(until) => sleep_until(until).await,
         None => std::future::pending().await,
     }
-}
-
-/// A sign of life between the last message's progress and the next one's.
-fn ping(cursor: i64, count: u32) -> Note {
-    let fraction = f64::from(count) / f64::from(count + 1);
-    let message = json!({ "type": "ping", "cursor": cursor }).to_string();
-    Note { progress: cursor as f64 + fraction, total: None, message: Some(message) }
 }
 
 /// Some time between two: who failed or was sent away together does not come back together.

@@ -18,6 +18,7 @@ pub(crate) mod holds;
 pub(crate) mod json;
 pub(crate) mod lock;
 pub(crate) mod page;
+pub mod progress;
 pub mod registry;
 pub(crate) mod schema;
 pub(crate) mod terms;

@@ -7,8 +7,9 @@ use http::HeaderMap;
 use ipnet::IpNet;
 use serde_json::{Map, Value};
 
-use crate::call::dispatch::{Progress, Request};
+use crate::call::dispatch::Request;
 use crate::call::follow::Follower;
+use crate::call::progress::Progress;
 use crate::call::registry::Ran;
 use crate::call::{Caller, Dispatch, Entry, Error, Registry, Result};
 use crate::gate::{Gate, Presented, Visitor, network};

@@ -23,8 +23,8 @@ use serde_json::{Map, Value};
 
 use super::accept::Peer;
 use super::reception::{Entrance, Reception};
-use crate::call::dispatch::Progress;
 use crate::call::field_path::echo_name;
+use crate::call::progress::Progress;
 use crate::call::registry::Ran;
 use crate::call::{Entry, Error, Method, Registry, Route};
 use crate::nearest::nearest;

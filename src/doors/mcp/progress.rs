@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc::Receiver;
 use tokio::time::{Instant, Interval, interval_at};
 
-use crate::call::dispatch::Note;
+use crate::call::progress::Note;
 use crate::doors::media;
 
 /// Proxies close what is silent for a minute or less.

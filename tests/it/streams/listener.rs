@@ -42,8 +42,18 @@ impl Listener {
         Listener::over(answer).await
     }
 
+    /// Sends a request and reads the greeting; `None` when the pod says that it cannot right now.
+    pub async fn tried(request: RequestBuilder) -> Option<Listener> {
+        let answer = request.send().await.unwrap();
+        match answer.status().as_u16() {
+            200 => Some(Listener::over(answer).await),
+            500 | 503 => None,
+            other => panic!("{other}: {:?}", answer.text().await),
+        }
+    }
+
     /// A stream that was opened: reads the greeting.
-    pub async fn over(answer: reqwest::Response) -> Listener {
+    async fn over(answer: reqwest::Response) -> Listener {
         let mut listener = Listener { answer, text: String::new() };
         let greeting = listener.next().await.expect("a greeting");
         assert_eq!((greeting.retry, greeting.comment), (Some(2000), true), "{greeting:?}");
