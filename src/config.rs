@@ -67,7 +67,7 @@ pub struct Config {
     pub caps: Caps,
     /// How many reads and streams may be held.
     pub holds: Holds,
-    /// The key that encrypts and signs; `None` = the key file of the data dir.
+    /// The key that encrypts and signs, which every pod needs; `None` = the key file of the data dir.
     pub secret_key: Option<Secret<[u8; 32]>>,
     /// Networks whose `X-Forwarded-For` is believed.
     pub trusted_proxies: Vec<IpNet>,

@@ -12,6 +12,7 @@ pub mod error;
 pub(crate) mod gate;
 pub mod inbox;
 pub(crate) mod instant;
+pub(crate) mod keys;
 pub mod mailbox;
 pub mod nearest;
 pub mod operator;

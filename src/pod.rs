@@ -13,6 +13,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::call::holds::Holds;
+use crate::call::ticket::Tickets;
 use crate::call::turns::Turns;
 use crate::call::{Dispatch, Registry, Terms};
 use crate::chores;
@@ -58,13 +59,15 @@ impl Pod {
     /// Builds a pod over a database that is at this version's schema, and serves.
     ///
     /// # Errors
-    /// A listener's address that cannot be bound, or a toolset that does not exist.
+    /// A listener's address that cannot be bound, a toolset that does not exist, or no secret key.
     pub async fn start(
         config: &Config,
         registry: Registry,
         options: PgConnectOptions,
     ) -> Result<Pod, StartRefused> {
         check_toolsets(config, &registry)?;
+        let tickets =
+            Tickets::new(config.secret_key.as_ref().ok_or(StartRefused::without_secret())?.reveal());
         let metrics = telemetry::install(&config.log);
         let listener = bind(config.listen, "WAYPOST_LISTEN").await?;
         let address = local(&listener)?;
@@ -75,7 +78,13 @@ impl Pod {
         let ops_address = ops.as_ref().map(local).transpose()?;
 
         let drain = Drain::default();
-        let dispatch = dispatch(config, config.public_url(address), &options, drain.closing.clone());
+        let terms = Terms {
+            public_url: config.public_url(address),
+            caps: config.caps,
+            register_limit: config.register_limit,
+            tickets,
+        };
+        let dispatch = dispatch(config, terms, &options, drain.closing.clone());
         let (unready, stop) = (CancellationToken::new(), CancellationToken::new());
         let checks = checks(dispatch.pool.clone(), unready.clone());
         let limits = RateLimits::new(config.rate_limit);
@@ -177,14 +186,14 @@ fn local(listener: &TcpListener) -> Result<SocketAddr, StartRefused> {
 
 fn dispatch(
     config: &Config,
-    public_url: String,
+    terms: Terms,
     options: &PgConnectOptions,
     draining: CancellationToken,
 ) -> Dispatch {
     let wakes = Wakes::default();
     Dispatch {
         pool: pool::open(options.clone(), config.pool),
-        terms: Arc::new(Terms { public_url, caps: config.caps, register_limit: config.register_limit }),
+        terms: Arc::new(terms),
         poster: Poster::new(config.caps, wakes.clone()),
         wakes,
         turns: Turns::new(config.pool),
@@ -195,7 +204,12 @@ fn dispatch(
 
 fn reception(config: &Config, registry: Registry, dispatch: &Dispatch, limits: RateLimits) -> Reception {
     Reception {
-        gate: Gate::new(dispatch.pool.clone(), dispatch.turns.clone(), dispatch.wakes.clone()),
+        gate: Gate::new(
+            dispatch.pool.clone(),
+            dispatch.turns.clone(),
+            dispatch.wakes.clone(),
+            dispatch.terms.tickets.clone(),
+        ),
         limits,
         dispatch: dispatch.clone(),
         registry: Arc::new(registry),

@@ -6,15 +6,16 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use sqlx::PgPool;
 use time::OffsetDateTime;
-use tokio::sync::mpsc::UnboundedSender;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::caller::BAD_AGENT_KEY;
 use super::carried::InHand;
 use super::db::Db;
 use super::fingerprint::Fingerprint;
+use super::follow::Follower;
 use super::holds::Holds;
+use super::progress::{Note, Progress};
 use super::registry::{Command, Entry, Ran};
 use super::turns::Turns;
 use super::{Access, Caller, Effect, Error, Result, Terms};
@@ -22,6 +23,10 @@ use crate::error::{QueueFull, cause};
 use crate::inbox::{Poster, Posting, Verdict};
 use crate::telemetry;
 use crate::wakes::{News, Topic, Wakes};
+
+/// How long a held read that was told of mail and found none waits at least before it looks again: a commit may be
+/// told of that did not happen after all.
+const NOTHING_THERE: Duration = Duration::from_millis(250);
 
 /// Runs calls. One per pod; cheap to clone.
 #[derive(Clone)]
@@ -50,22 +55,8 @@ pub struct Request {
     pub caller: Caller,
     /// The arguments as they came, credentials included.
     pub arguments: Map<String, Value>,
-    /// Where progress goes, when the client asked for it.
-    pub progress: Option<Progress>,
-}
-
-/// Where a running tool reports how far it is.
-pub type Progress = UnboundedSender<Note>;
-
-/// How far a running tool is.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Note {
-    /// Strictly increasing.
-    pub progress: f64,
-    /// What `progress` runs up to, where that is known.
-    pub total: Option<f64>,
-    /// A line for people, or JSON for programs.
-    pub message: Option<String>,
+    /// Where progress goes.
+    pub progress: Progress,
 }
 
 /// What a running tool may touch.
@@ -86,7 +77,7 @@ pub struct Call<'a> {
     pub(super) posted: u64,
     poster: &'a Poster,
     pub(super) is_posting: bool,
-    progress: Option<&'a Progress>,
+    progress: &'a Progress,
     is_replay: bool,
 }
 
@@ -125,12 +116,9 @@ impl Call<'_> {
         self.is_replay
     }
 
-    /// Tells the client how far the work is, if it listens.
+    /// Tells the client how far the work is, if it listens and is not behind with listening.
     pub fn report(&self, note: Note) {
-        if let Some(progress) = self.progress {
-            // A client that has gone away is no reason to stop.
-            let _ = progress.send(note);
-        }
+        self.progress.mention(note);
     }
 }
 
@@ -138,24 +126,32 @@ impl Dispatch {
     /// Carries out one call: judges it, runs it, and holds it while it awaits more
     /// and its caller is patient.
     pub async fn call(&self, request: Request) -> Result<Ran> {
-        let began = Instant::now();
         let name = request.entry.spec.name;
-        let outcome = self.carry_out(request, began).await;
-        let word = outcome.as_ref().map_or_else(|error| error.verdict().0, |_| "ok");
-        metrics::counter!(telemetry::CALLS, "tool" => name, "outcome" => word).increment(1);
-        metrics::histogram!(telemetry::CALL_SECONDS, "tool" => name).record(began.elapsed().as_secs_f64());
-        if let Err(error) = &outcome {
-            log(name, error);
-        }
-        outcome
+        counted(name, self.carry_out(request, Instant::now())).await
+    }
+
+    /// Opens a stream of the caller's mailbox, for a door that shows it as it comes. `wait` is the tool's own
+    /// argument where `is_bounded`; else the stream goes on until the pod drains.
+    ///
+    /// # Errors
+    /// Those of a call, all before the stream begins.
+    pub async fn follow(&self, request: Request, is_bounded: bool) -> Result<Follower> {
+        let name = request.entry.spec.name;
+        let opening = async {
+            let job = Job::new(request)?;
+            let follow = job.command.follow().ok_or_else(|| Error::internal("nothing to follow"))?;
+            let wait = is_bounded.then_some(follow.wait);
+            self.follower(&Arc::new(job), follow.since, wait, follow.heartbeat).await
+        };
+        counted(name, opening).await
     }
 
     async fn carry_out(&self, request: Request, began: Instant) -> Result<Ran> {
-        let Request { entry, caller, arguments, progress } = request;
-        admit(&entry, &caller)?;
-        let (command, fingerprint) = entry.read(arguments)?;
-        let patience = command.patience().unwrap_or_default();
-        let job = Arc::new(Job { entry, caller, command, fingerprint, progress });
+        let job = Arc::new(Job::new(request)?);
+        if let (Some(follow), true) = (job.command.follow(), job.progress.is_waited_for()) {
+            return self.follow_through(&job, follow).await;
+        }
+        let patience = job.command.patience().unwrap_or_default();
         match patience.is_zero() {
             true => self.look(&job, None).await,
             false => self.hold(&job, began, began + patience).await,
@@ -174,10 +170,15 @@ impl Dispatch {
             return Ok(ran);
         }
         let _hold = self.holds.take(org_id, agent.agent_id)?;
+        let mut pause = Duration::ZERO;
         while let Some(seen) = ran.awaits {
             mail.has_read_to(seen);
+            let news = async {
+                sleep(pause).await;
+                mail.moved_beyond(seen).await;
+            };
             let is_over = tokio::select! {
-                () = mail.moved_beyond(seen) => false,
+                () = news => false,
                 () = revoked.moved_beyond(0) => return Err(Error::Unauthorized(BAD_AGENT_KEY)),
                 () = sleep_until(until) => true,
                 () = self.draining.cancelled() => true,
@@ -186,12 +187,13 @@ impl Dispatch {
             if is_over {
                 break;
             }
+            pause = NOTHING_THERE;
         }
         Ok(ran)
     }
 
     /// Runs the command once, to its end even when its client hangs up.
-    async fn look(&self, job: &Arc<Job>, held_for: Option<Duration>) -> Result<Ran> {
+    pub(super) async fn look(&self, job: &Arc<Job>, held_for: Option<Duration>) -> Result<Ran> {
         let (dispatch, job) = (self.clone(), job.clone());
         let in_hand = InHand::default();
         let takes_own_turns = job.entry.spec.effect == Effect::Posting;
@@ -219,7 +221,7 @@ impl Dispatch {
             posted: 0,
             poster: &self.poster,
             is_posting: false,
-            progress: job.progress.as_ref(),
+            progress: &job.progress,
             is_replay: false,
         }
     }
@@ -228,10 +230,33 @@ impl Dispatch {
 /// A call that is judged and may run more than once.
 pub(super) struct Job {
     pub(super) entry: Arc<Entry>,
-    caller: Caller,
+    pub(super) caller: Caller,
     pub(super) command: Arc<dyn Command>,
     fingerprint: Fingerprint,
-    progress: Option<Progress>,
+    pub(super) progress: Progress,
+}
+
+impl Job {
+    /// Judges who calls and with what.
+    fn new(request: Request) -> Result<Job> {
+        let Request { entry, caller, arguments, progress } = request;
+        admit(&entry, &caller)?;
+        let (command, fingerprint) = entry.read(arguments)?;
+        Ok(Job { entry, caller, command, fingerprint, progress })
+    }
+}
+
+/// Counts, times and logs what came of a call.
+async fn counted<T>(name: &'static str, call: impl Future<Output = Result<T>>) -> Result<T> {
+    let began = Instant::now();
+    let outcome = call.await;
+    let word = outcome.as_ref().map_or_else(|error| error.verdict().0, |_| "ok");
+    metrics::counter!(telemetry::CALLS, "tool" => name, "outcome" => word).increment(1);
+    metrics::histogram!(telemetry::CALL_SECONDS, "tool" => name).record(began.elapsed().as_secs_f64());
+    if let Err(error) = &outcome {
+        log(name, error);
+    }
+    outcome
 }
 
 fn admit(entry: &Entry, caller: &Caller) -> Result<()> {
@@ -243,7 +268,7 @@ fn admit(entry: &Entry, caller: &Caller) -> Result<()> {
 }
 
 /// Once, here: what callers did wrong is theirs to read, the rest is ours.
-fn log(tool: &'static str, error: &Error) {
+pub(super) fn log(tool: &'static str, error: &Error) {
     match error {
         Error::Internal(cause) => {
             tracing::error!(tool, cause = %cause::plain(&**cause), "a call failed for a fault of ours")

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use super::arguments::Shape;
 use super::dialect::Dialect;
 use super::fingerprint::{self, Fingerprint};
-use super::tool::{Access, Reach, Spec, Tool};
+use super::tool::{Access, Follow, Reach, Spec, Tool};
 use super::{Call, Error, Result, schema};
 
 /// All toolsets, in reading order.
@@ -76,6 +76,8 @@ pub struct Ran {
 pub trait Command: Send + Sync {
     /// How long the caller lets the call be held while the answer is empty.
     fn patience(&self) -> Option<Duration>;
+    /// Whether and how the call follows its caller's mailbox.
+    fn follow(&self) -> Option<Follow>;
     /// One transaction's work.
     fn run<'a>(&'a self, call: &'a mut Call<'_>) -> Running<'a>;
 }
@@ -205,6 +207,10 @@ fn read<T: Tool>(arguments: Map<String, Value>) -> Result<Arc<dyn Command>> {
 impl<T: Tool> Command for T {
     fn patience(&self) -> Option<Duration> {
         Tool::patience(self)
+    }
+
+    fn follow(&self) -> Option<Follow> {
+        Tool::follow(self)
     }
 
     fn run<'a>(&'a self, call: &'a mut Call<'_>) -> Running<'a> {

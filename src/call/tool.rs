@@ -47,6 +47,23 @@ pub trait Tool: DeserializeOwned + JsonSchema + Send + Sync + 'static {
     fn awaits(_answer: &Self::Answer) -> Option<i64> {
         None
     }
+
+    /// `Some`: for a client that sees progress, the call follows the caller's own mailbox. [`Tool::run`] is
+    /// then only its beginning, and its answer is what a client gets that sees none.
+    fn follow(&self) -> Option<Follow> {
+        None
+    }
+}
+
+/// How a call follows its caller's mailbox.
+#[derive(Debug, Clone, Copy)]
+pub struct Follow {
+    /// Everything after this seq comes; `None`: what nobody acked yet, and then what is new.
+    pub since: Option<i64>,
+    /// How long.
+    pub wait: Duration,
+    /// How often a sign of life comes.
+    pub heartbeat: Duration,
 }
 
 /// How the doors show a tool.
@@ -155,6 +172,8 @@ pub struct Route {
     pub success: u16,
     /// Arguments that this route fixes, such as `scope` on the rooms rail.
     pub fixed: &'static [(&'static str, &'static str)],
+    /// Whether it answers by server-sent events, of what the tool [follows](Tool::follow).
+    pub is_stream: bool,
 }
 
 /// The methods routes use.
@@ -173,23 +192,28 @@ pub enum Method {
 impl Route {
     /// `GET path`.
     pub const fn get(path: &'static str) -> Route {
-        Route { method: Method::Get, path, success: 200, fixed: &[] }
+        Route { method: Method::Get, path, success: 200, fixed: &[], is_stream: false }
     }
     /// `POST path`.
     pub const fn post(path: &'static str) -> Route {
-        Route { method: Method::Post, path, success: 200, fixed: &[] }
+        Route { method: Method::Post, path, success: 200, fixed: &[], is_stream: false }
     }
     /// `PUT path`.
     pub const fn put(path: &'static str) -> Route {
-        Route { method: Method::Put, path, success: 200, fixed: &[] }
+        Route { method: Method::Put, path, success: 200, fixed: &[], is_stream: false }
     }
     /// `DELETE path`.
     pub const fn delete(path: &'static str) -> Route {
-        Route { method: Method::Delete, path, success: 200, fixed: &[] }
+        Route { method: Method::Delete, path, success: 200, fixed: &[], is_stream: false }
     }
     /// The same, answering 201 (200 when the answer is a replay).
     pub const fn creating(mut self) -> Route {
         self.success = 201;
+        self
+    }
+    /// The same, answering by server-sent events.
+    pub const fn streaming(mut self) -> Route {
+        self.is_stream = true;
         self
     }
     /// The same, with arguments that the route fixes.

@@ -132,7 +132,7 @@ pub const SETTINGS: &[Setting] = &[
         "WAYPOST_SECRET_KEY",
         "secret-key",
         "BASE64",
-        "32 bytes that encrypt and sign [default: the key file of the data dir]",
+        "32 bytes that encrypt and sign; needed with DATABASE_URL [default: the key file of the data dir, if there is one]",
     ),
     setting(
         "WAYPOST_TRUSTED_PROXIES",

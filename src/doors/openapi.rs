@@ -166,6 +166,11 @@ fn security_schemes() -> Value {
         "agentKeyHeader": {
             "type": "apiKey", "in": "header", "name": "X-API-Key", "description": "The same api_key in a header of its own.",
         },
+        "streamTicket": {
+            "type": "apiKey", "in": "query", "name": "ticket",
+            "description": "A ticket of POST /api/v1/inbox/stream-ticket, for clients that cannot set headers, such as \
+                EventSource. Opens streams for a minute and is good for nothing else.",
+        },
         "ownerKey": {
             "type": "apiKey", "in": "header", "name": "X-Owner-Key",
             "description": "The owner_key that register returned. Where headers cannot be set, send it in the body as owner_key.",

@@ -6,9 +6,11 @@ use http::HeaderMap;
 use ipnet::IpNet;
 use serde_json::{Map, Value};
 
-use crate::call::dispatch::{Progress, Request};
+use crate::call::dispatch::Request;
+use crate::call::follow::Follower;
+use crate::call::progress::Progress;
 use crate::call::registry::Ran;
-use crate::call::{Dispatch, Entry, Error, Registry, Result};
+use crate::call::{Caller, Dispatch, Entry, Error, Registry, Result};
 use crate::gate::{Gate, Presented, RateLimits, Tally, Visitor};
 
 /// What the doors need of the pod. Cheap to clone.
@@ -43,7 +45,21 @@ impl Reception {
     /// # Errors
     /// Those of [`Gate::greet`]: refusals of the HTTP layer at every door.
     pub async fn greet(&self, headers: &HeaderMap, entrance: Entrance<'_>) -> Result<Visitor> {
-        self.gate.greet(Presented::from_headers(headers), entrance.org, entrance.tally.clone()).await
+        self.greet_with(None, headers, entrance).await
+    }
+
+    /// The same where a ticket may stand for a key.
+    ///
+    /// # Errors
+    /// Those of [`Reception::greet`]; `unauthorized` for a ticket that does not stand or has a key beside it.
+    pub async fn greet_with(
+        &self,
+        ticket: Option<String>,
+        headers: &HeaderMap,
+        entrance: Entrance<'_>,
+    ) -> Result<Visitor> {
+        let presented = Presented::from_headers(headers).with_ticket(ticket);
+        self.gate.greet(presented, entrance.org, entrance.tally.clone()).await
     }
 
     /// Judges a key among the arguments and runs the tool.
@@ -57,16 +73,44 @@ impl Reception {
         entrance: Entrance<'_>,
         entry: &Arc<Entry>,
         arguments: Map<String, Value>,
-        progress: Option<Progress>,
+        progress: Progress,
     ) -> Result<Ran> {
+        let caller = self.admit(visitor, entrance, entry, &arguments).await?;
+        self.dispatch.call(Request { entry: entry.clone(), caller, arguments, progress }).await
+    }
+
+    /// The same, for a door that shows what the tool follows as it comes: until `wait` is over, or, where the
+    /// client gave none, until the pod drains.
+    ///
+    /// # Errors
+    /// Those of [`Reception::call`].
+    pub async fn follow(
+        &self,
+        visitor: Visitor,
+        entrance: Entrance<'_>,
+        entry: &Arc<Entry>,
+        arguments: Map<String, Value>,
+    ) -> Result<Follower> {
+        let caller = self.admit(visitor, entrance, entry, &arguments).await?;
+        let is_bounded = arguments.contains_key("wait");
+        let request = Request { entry: entry.clone(), caller, arguments, progress: Progress::Unseen };
+        self.dispatch.follow(request, is_bounded).await
+    }
+
+    async fn admit(
+        &self,
+        visitor: Visitor,
+        entrance: Entrance<'_>,
+        entry: &Entry,
+        arguments: &Map<String, Value>,
+    ) -> Result<Caller> {
         let name = entry.spec.access.argument();
-        let key = match key_among(entry, &arguments) {
+        let key = match key_among(entry, arguments) {
             None => None,
             Some(Value::String(key)) => Some(key.as_str()),
             Some(_) => return Err(Error::invalid(name, "must be text")),
         };
-        let caller = self.gate.admit(visitor, entrance.org, entry.spec.access, key).await?;
-        self.dispatch.call(Request { entry: entry.clone(), caller, arguments, progress }).await
+        self.gate.admit(visitor, entrance.org, entry.spec.access, key).await
     }
 }
 

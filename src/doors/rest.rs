@@ -7,12 +7,13 @@ mod body;
 mod path;
 mod problem;
 mod query;
+mod stream;
 
 use std::sync::Arc;
 
 use axum::extract::{Extension, Request, State};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{MethodFilter, MethodRouter, on, post};
+use axum::routing::{MethodFilter, MethodRouter, any, on, post};
 use axum::{Router, body::Body};
 use http::StatusCode;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
@@ -21,6 +22,7 @@ use serde_json::{Map, Value};
 
 use super::reception::{Entrance, Reception};
 use crate::call::field_path::echo_name;
+use crate::call::progress::Progress;
 use crate::call::registry::Ran;
 use crate::call::{Entry, Error, Method, Registry, Route};
 use crate::gate::Tally;
@@ -58,13 +60,18 @@ fn method_router(entry: &Arc<Entry>, route: Route) -> MethodRouter<Reception> {
         Method::Delete => MethodFilter::DELETE,
     };
     let entry = entry.clone();
-    on(filter, async move |State(reception): State<Reception>, Extension(tally), request: Request| {
+    let handler = async move |State(reception): State<Reception>, Extension(tally), request: Request| {
         let (mut parts, body) = request.into_parts();
-        match path::read(&mut parts).await {
-            Ok(path) => Visit { reception, entry, route, path, tally }.answer(parts, body).await,
-            Err(refusal) => Refused::from(refusal).answer(entry.dialect),
+        let visit = match path::read(&mut parts).await {
+            Ok(path) => Visit { reception, entry, route, path, tally },
+            Err(refusal) => return Refused::from(refusal).answer(entry.dialect),
+        };
+        match route.is_stream {
+            true => visit.follow(parts, body).await,
+            false => visit.answer(parts, body).await,
         }
-    })
+    };
+    if route.is_stream { any(handler) } else { on(filter, handler) }
 }
 
 /// The same tools by name, whatever their own routes are. What is reached by its routes alone is not here.
@@ -113,7 +120,7 @@ impl Visit {
         let entrance = Entrance { org: self.path.org.as_deref(), tally: &self.tally };
         let visitor = self.reception.greet(&parts.headers, entrance).await?;
         let arguments = self.arguments(parts, body).await?;
-        Ok(self.reception.call(visitor, entrance, &self.entry, arguments, None).await?)
+        Ok(self.reception.call(visitor, entrance, &self.entry, arguments, Progress::Unseen).await?)
     }
 
     async fn arguments(&self, parts: &Parts, body: Body) -> Result<Map<String, Value>, Refused> {

@@ -21,6 +21,7 @@ pub use presented::Presented;
 
 use crate::call::caller::{BAD_AGENT_KEY, NO_AGENT_KEY, NO_OWNER_KEY};
 use crate::call::credential::{Kind, Secret};
+use crate::call::ticket::Tickets;
 use crate::call::turns::Turns;
 use crate::call::{Access, AgentSession, Caller, Error, Organization, OwnerSession, Result};
 use crate::wakes::Wakes;
@@ -43,8 +44,8 @@ pub struct Visitor {
 
 impl Gate {
     /// A gate over the credentials of this database.
-    pub fn new(pool: PgPool, turns: Turns, wakes: Wakes) -> Gate {
-        Gate(Arc::new(Lookup::new(pool, turns, wakes)))
+    pub fn new(pool: PgPool, turns: Turns, wakes: Wakes, tickets: Tickets) -> Gate {
+        Gate(Arc::new(Lookup::new(pool, turns, wakes, tickets)))
     }
 
     /// Phase one: judges the credentials in the headers, and the organization of the path.
@@ -56,6 +57,12 @@ impl Gate {
     /// not tell whether it exists (see [`Visitor::organization`]).
     pub async fn greet(&self, presented: Presented, org: Option<&str>, tally: Tally) -> Result<Visitor> {
         let mut visitor = Visitor { org: None, agent: None, owner: None, presented, tally };
+        if let Some(ticket) = visitor.presented.ticket()? {
+            let session = guessing(&visitor.tally, self.0.holder(ticket)).await?;
+            let session = session.ok_or(Error::Unauthorized(BAD_TICKET))?;
+            visitor.tally.count_on_credential(session.credential_id())?;
+            visitor.take(session)?;
+        }
         if let Some(key) = visitor.presented.agent_key()? {
             visitor.take(self.find(&key, Kind::Agent, BAD_AGENT_KEY, &visitor.tally).await?)?;
         }
@@ -197,5 +204,6 @@ impl Visitor {
 const BAD_OWNER_KEY: &str =
     "This owner key does not stand: mistyped or never issued. Send the owner_key that register returned.";
 const DIFFERENT_KEYS: &str = "Two different keys came with this call. Send one of them.";
+const BAD_TICKET: &str = "This ticket does not stand: altered, older than a minute, or of a key that was revoked. Get a new one from POST /api/v1/inbox/stream-ticket and open the stream again with since.";
 const NOT_AN_AGENT_KEY: &str = "This is an owner key. Send the agent's api_key here.";
 const NOT_AN_OWNER_KEY: &str = "This is an agent key. Send the owner_key here.";

@@ -11,6 +11,8 @@ pub struct Presented {
     agent_keys: Vec<String>,
     /// `X-Owner-Key`.
     pub(super) owner_key: Option<String>,
+    /// A ticket, which stands for a key where a stream is opened.
+    ticket: Option<String>,
     /// What to say about the first header that cannot be read.
     broken: Option<&'static str>,
 }
@@ -38,6 +40,20 @@ impl Presented {
             _ => presented.is_broken(BAD_OWNER_HEADER),
         }
         presented
+    }
+
+    /// The same with a ticket beside them.
+    pub fn with_ticket(self, ticket: Option<String>) -> Presented {
+        Presented { ticket, ..self }
+    }
+
+    /// The ticket, which must come alone.
+    pub(super) fn ticket(&self) -> Result<Option<&str>> {
+        let has_keys = self.broken.is_some() || self.owner_key.is_some() || !self.agent_keys.is_empty();
+        match &self.ticket {
+            Some(_) if has_keys => Err(Error::Unauthorized(super::DIFFERENT_KEYS)),
+            ticket => Ok(ticket.as_deref()),
+        }
     }
 
     fn is_broken(&mut self, what_to_do: &'static str) {

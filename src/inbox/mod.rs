@@ -1,8 +1,10 @@
 //! The message store that all toolsets share: what is posted, entries, leases, acks.
 //!
 //! A `message` is canonical and never changes; an `inbox_entry` is its place in one
-//! recipient's mailbox. [`post()`] is the one way in, for letters and acks alike.
+//! recipient's mailbox. [`post()`] is the one way in, for letters and acks alike;
+//! [`envelopes`] tells what came, without its text.
 
+pub(crate) mod envelopes;
 mod look;
 mod post;
 pub(crate) mod poster;

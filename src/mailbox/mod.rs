@@ -11,6 +11,7 @@ mod mailbox_check;
 mod mailbox_claim;
 mod mailbox_message;
 mod mailbox_send;
+mod mailbox_stream;
 mod mailbox_summary;
 pub mod names;
 mod owned;
@@ -21,6 +22,7 @@ mod renew_agent_key;
 mod retry;
 mod rows;
 pub mod rules;
+mod stream_ticket;
 pub mod wallet;
 mod who_am_i;
 
@@ -46,10 +48,12 @@ pub fn toolset() -> Toolset {
     .with::<who_am_i::WhoAmI>()
     .with::<mailbox_send::MailboxSend>()
     .with::<mailbox_check::MailboxCheck>()
+    .with::<mailbox_stream::MailboxStream>()
     .with::<mailbox_claim::MailboxClaim>()
     .with::<mailbox_ack::MailboxAck>()
     .with::<mailbox_summary::MailboxSummary>()
     .with::<mailbox_message::MailboxMessage>()
+    .with::<stream_ticket::StreamTicket>()
     .with::<agents_list::AgentsList>()
     .with::<agent_keys::AgentKeyAdd>()
     .with::<agent_keys::AgentKeyRevoke>()

@@ -1,5 +1,7 @@
 //! Decisions of the mailbox tools that need no database.
 
+use std::time::Duration;
+
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
@@ -11,12 +13,18 @@ use crate::error::ProbePart;
 pub const BODY_CHARS: usize = 8_000;
 /// Most bytes of serialised parts.
 pub const PARTS_BYTES: usize = 16 * 1024;
-/// Longest hold of a check, in seconds.
+/// Longest hold of a check or a stream, in seconds.
 pub const LONGEST_WAIT: i64 = 25;
 
 /// The hold that a call gets for the hold it asks for: clamped, never an error.
 pub fn clamp_wait(asked: i64) -> i64 {
     asked.clamp(0, LONGEST_WAIT)
+}
+
+/// How often a stream shows that it lives when asked for that: clamped, never an error.
+pub fn heartbeat(asked: Option<f64>) -> Duration {
+    const USUAL: f64 = 15.0;
+    Duration::from_secs_f64(asked.unwrap_or(USUAL).clamp(1.0, 60.0))
 }
 
 /// Judges a body by its length in Unicode scalar values.

@@ -34,7 +34,7 @@ pub struct Identity {
     #[serde(with = "instant")]
     #[schemars(with = "String")]
     created_at: OffsetDateTime,
-    /// True after the first poll (check or claim); an agent that never polls is removed after 24 hours.
+    /// True after the first poll (check, claim or stream); an agent that never polls is removed after 24 hours.
     permanent: bool,
     /// Whether it answered a probe.
     verified: bool,

@@ -104,6 +104,11 @@ impl Wakes {
         Sleeper::new(self.clone(), topic)
     }
 
+    /// How many things are waited for on this pod.
+    pub fn waited_for(&self) -> usize {
+        self.0.bells.all().len()
+    }
+
     /// Whether this credential is known to have been revoked in the last [`KEEP_REVOKED`], here or on
     /// another pod.
     pub(crate) fn is_revoked(&self, credential_id: Uuid) -> bool {

@@ -39,6 +39,14 @@ def tell(open_client, pod, hangs_up):
     assert [message["id"] for message in page["messages"]] == [sent["message_id"]], page
     assert page["wait_applied"] == 25, page
 
+    # Some hosts show progress, which is a stream here, and some do not.
+    followed = tale.works(as_bob, "mailbox_stream", since=cursor, wait=1)
+    assert (followed["kind"], followed["cursor"]) in [
+        ("timeout", page["next_since"]),
+        ("no_progress_token", cursor),
+    ], followed
+    tale.refuses(as_bob, "mailbox_stream", "validation_error", since=-1)
+
     ids = [sent["message_id"]]
     claimed = tale.works(as_bob, "mailbox_claim", message_ids=ids)
     assert [message["parts"] for message in claimed["messages"]] == [[{"text": "a part"}]], claimed

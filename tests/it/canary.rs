@@ -92,6 +92,14 @@ impl Watch {
         let renew = self.tool_over_mcp("renew_agent_key", renew);
         agent.key = self.show("renew_agent_key", renew).await["api_key"].as_str().unwrap().to_owned();
 
+        let issue = self.post("/api/v1/inbox/stream-ticket", json!({})).bearer_auth(&agent.key);
+        let ticket = self.show("stream_ticket", issue).await["ticket"].as_str().unwrap().to_owned();
+        // A stream by ticket, and one that is refused because a key came along.
+        let by_ticket = || self.http.get(format!("{}/api/v1/inbox/stream?wait=0&ticket={ticket}", self.url));
+        let (alone, with_key) = (by_ticket(), by_ticket().bearer_auth(&agent.key));
+        assert_eq!(self.ask("a stream by ticket", alone).await.0, 200);
+        assert_eq!(self.ask("a stream by ticket and key", with_key).await.0, 401);
+
         let whoami = || self.http.get(format!("{}/api/v1/whoami", self.url));
         let right = [
             whoami().bearer_auth(&agent.key),
@@ -136,7 +144,7 @@ impl Watch {
     /// Every secret in every place that is not its own.
     async fn use_keys_wrongly(&mut self, agent: &Agent) {
         let secrets = self.secrets.clone();
-        assert_eq!(secrets.len(), 7, "{:?}", secrets.iter().map(|(name, _)| name).collect::<Vec<_>>());
+        assert_eq!(secrets.len(), 8, "{:?}", secrets.iter().map(|(name, _)| name).collect::<Vec<_>>());
         for (_, secret) in &secrets {
             for (what, request) in mischief::encoded(&self.http, &self.url, secret) {
                 self.ask(&format!("{what}, encoded"), request).await;

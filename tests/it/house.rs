@@ -10,7 +10,7 @@ use sqlx::PgPool;
 use sqlx::postgres::PgConnectOptions;
 use tokio::time::timeout;
 use waypost::call::{Entry, Registry};
-use waypost::config::Config;
+use waypost::config::{Config, Secret};
 use waypost::error::kinds;
 use waypost::pod::Pod;
 
@@ -55,9 +55,13 @@ pub struct Answer {
     pub body: Value,
 }
 
+/// The secret key of every pod in tests.
+pub const SECRET_KEY: [u8; 32] = [7; 32];
+
 /// The settings of pods in tests: no limits on registrations and requests.
 pub fn settings() -> Config {
-    Config { register_limit: 0, rate_limit: 0, log: "error".into(), ..Config::default() }
+    let secret_key = Some(Secret::new(SECRET_KEY));
+    Config { register_limit: 0, rate_limit: 0, log: "error".into(), secret_key, ..Config::default() }
 }
 
 impl House {

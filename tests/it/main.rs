@@ -27,5 +27,6 @@ mod races;
 mod rates;
 mod readme;
 mod rest;
+mod streams;
 mod wakes;
 mod walks;

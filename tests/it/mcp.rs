@@ -1,6 +1,6 @@
 //! The MCP endpoint over real sockets, as clients of both eras use it.
 
-mod client;
+pub mod client;
 mod golden;
 mod progress;
 mod published;

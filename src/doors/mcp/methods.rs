@@ -8,7 +8,7 @@ use futures::FutureExt as _;
 use http::{HeaderMap, Response, StatusCode};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
-use tokio::sync::mpsc::unbounded_channel;
+use tokio::sync::mpsc::channel;
 
 use super::envelope::{Params, Request};
 use super::eras::{self, Era};
@@ -16,8 +16,8 @@ use super::fault::{Away, Fault};
 use super::progress::{self, Running};
 use super::selection::Selection;
 use super::{Door, answer};
-use crate::call::dispatch::Progress;
 use crate::call::json::{self, ARGUMENTS_DEPTH, Refused};
+use crate::call::progress::Progress;
 use crate::call::registry::Ran;
 use crate::call::{Entry, Error, Result};
 use crate::doors::media;
@@ -130,13 +130,13 @@ async fn call(
         guest.tally.settle()?;
     }
     let Some(token) = token.filter(|_| takes_stream) else {
-        let outcome = run(door.clone(), guest, entry, arguments, None).await;
+        let outcome = run(door.clone(), guest, entry, arguments, Progress::Unasked).await;
         return Ok(media::json(StatusCode::OK, answer::of_call(era, id, dialect, &outcome)));
     };
-    let (progress, notes) = unbounded_channel();
+    let (progress, notes) = channel(progress::AHEAD);
     let (door, id) = (door.clone(), id.to_owned());
     let call = async move {
-        let outcome = run(door, guest, entry, arguments, Some(progress)).await;
+        let outcome = run(door, guest, entry, arguments, Progress::Notes(progress)).await;
         answer::of_call(era, &id, dialect, &outcome)
     };
     Ok(progress::answer(Running { call: call.boxed(), notes, token }).await)
@@ -147,7 +147,7 @@ async fn run(
     guest: Guest,
     entry: Arc<Entry>,
     arguments: Map<String, Value>,
-    progress: Option<Progress>,
+    progress: Progress,
 ) -> Result<Ran> {
     let entrance = Entrance { org: guest.org.as_deref(), tally: &guest.tally };
     door.reception.call(guest.visitor, entrance, &entry, arguments, progress).await

@@ -10,21 +10,24 @@ use futures::stream::{self, Stream};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use serde_json::{Value, json};
-use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::mpsc::Receiver;
 use tokio::time::{Instant, Interval, interval_at};
 
-use crate::call::dispatch::Note;
+use crate::call::progress::Note;
 use crate::doors::media;
 
 /// Proxies close what is silent for a minute or less.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// How many notes a call may be ahead of its client.
+pub const AHEAD: usize = 64;
 
 /// A running call and what it says of itself. Dropping it ends the wait, never a statement half way.
 pub struct Running {
     /// Ends with the JSON-RPC response.
     pub call: BoxFuture<'static, Bytes>,
     /// What the tool reports.
-    pub notes: UnboundedReceiver<Note>,
+    pub notes: Receiver<Note>,
     /// The client's name for it, a string or an integer.
     pub token: Value,
 }
@@ -32,14 +35,14 @@ pub struct Running {
 /// Answers with whichever comes first: the response, as JSON, or a note, which begins a stream of
 /// `notifications/progress` that ends with the response.
 pub async fn answer(mut running: Running) -> Response<Body> {
-    let first = tokio::select! {
-        // A tool that reports and ends at once has still reported.
-        biased;
-        Some(note) = running.notes.recv() => note,
-        response = &mut running.call => return media::json(StatusCode::OK, response),
+    let mut response = None;
+    let first = match running.next(&mut response).await {
+        Said::Note(note) => note,
+        Said::Response(response) => return media::json(StatusCode::OK, response),
     };
     let mut streaming = Streaming {
         running,
+        response,
         reached: f64::NEG_INFINITY,
         keep_alive: interval_at(Instant::now() + KEEP_ALIVE, KEEP_ALIVE),
     };
@@ -65,8 +68,37 @@ pub fn is_stream_accepted(headers: &HeaderMap) -> bool {
     accepted.peek().is_none() || accepted.any(takes)
 }
 
+/// What a running call says next.
+enum Said {
+    Note(Note),
+    Response(Bytes),
+}
+
+impl Running {
+    /// What was reported comes before the response, also where a call reports and ends at once: `response`
+    /// keeps it meanwhile. Dropping the future loses nothing.
+    async fn next(&mut self, response: &mut Option<Bytes>) -> Said {
+        if response.is_none() {
+            tokio::select! {
+                biased;
+                Some(note) = self.notes.recv() => return Said::Note(note),
+                done = &mut self.call => *response = Some(done),
+            }
+        }
+        match (self.notes.try_recv(), response.take()) {
+            (Ok(note), kept) => {
+                *response = kept;
+                Said::Note(note)
+            }
+            (Err(_), response) => Said::Response(response.unwrap_or_default()),
+        }
+    }
+}
+
 struct Streaming {
     running: Running,
+    /// Of a call that has ended, while its last notes go out.
+    response: Option<Bytes>,
     /// The progress told last.
     reached: f64,
     keep_alive: Interval,
@@ -76,15 +108,18 @@ impl Streaming {
     /// The next event, and whether it is the last.
     async fn next(&mut self) -> (Bytes, bool) {
         loop {
-            tokio::select! {
+            let said = tokio::select! {
                 biased;
-                Some(note) = self.running.notes.recv() => {
+                said = self.running.next(&mut self.response) => said,
+                _ = self.keep_alive.tick() => return (Bytes::from_static(b": keep-alive\n\n"), false),
+            };
+            match said {
+                Said::Note(note) => {
                     if let Some(event) = self.event(&note) {
                         return (event, false);
                     }
                 }
-                response = &mut self.running.call => return (framed(&response), true),
-                _ = self.keep_alive.tick() => return (Bytes::from_static(b": keep-alive\n\n"), false),
+                Said::Response(response) => return (framed(&response), true),
             }
         }
     }

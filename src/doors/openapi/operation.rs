@@ -25,13 +25,12 @@ impl Operation<'_> {
     }
 
     pub(super) fn describe(&self) -> Value {
-        let spec = self.entry.spec;
         let mut operation = json!({
             "operationId": self.id,
             "tags": [self.entry.toolset],
             "summary": self.summary(),
-            "description": self.entry.description,
-            "security": security(spec.access),
+            "description": self.description(),
+            "security": self.security(),
         });
         let parameters = self.parameters();
         if !parameters.is_empty() {
@@ -42,6 +41,21 @@ impl Operation<'_> {
         }
         operation["responses"] = self.responses();
         operation
+    }
+
+    fn description(&self) -> String {
+        match self.route.is_stream {
+            true => format!("{}\n\n{UNBOUNDED}", self.entry.description),
+            false => self.entry.description.clone(),
+        }
+    }
+
+    fn security(&self) -> Value {
+        let mut security = security(self.entry.spec.access);
+        if self.route.is_stream {
+            security.as_array_mut().into_iter().for_each(|ways| ways.push(json!({ "streamTicket": [] })));
+        }
+        security
     }
 
     fn summary(&self) -> String {
@@ -78,11 +92,15 @@ impl Operation<'_> {
                 && name != self.entry.spec.access.argument()
         });
         let in_query = in_query.map(|(name, _)| self.parameter(&name, "query", required.contains(&name)));
-        in_path.chain(in_query).collect()
+        let of_streams = stream_parameters().into_iter().filter(|_| self.route.is_stream);
+        in_path.chain(in_query).chain(of_streams).collect()
     }
 
     fn parameter(&self, name: &str, place: &str, is_required: bool) -> Value {
         let mut schema = self.entry.input["properties"][name].clone();
+        if self.route.is_stream {
+            schema.as_object_mut().into_iter().for_each(|schema| _ = schema.shift_remove("default"));
+        }
         let about = schema.as_object_mut().and_then(|schema| schema.shift_remove("description"));
         let about = about.unwrap_or_default();
         json!({ "name": name, "in": place, "required": is_required, "description": about, "schema": schema })
@@ -113,6 +131,10 @@ impl Operation<'_> {
             responses.insert(status.to_string(), answer);
         };
         match self.route.success {
+            _ if self.route.is_stream => {
+                let content = json!({ "text/event-stream": { "schema": { "type": "string" } } });
+                responses.insert("200".into(), json!({ "description": STREAM, "content": content }));
+            }
             201 => {
                 succeeds(200, "The answer of an earlier call with the same key, again.");
                 succeeds(201, "Done.");
@@ -135,6 +157,24 @@ impl Operation<'_> {
         };
         refusals::STATUSES.into_iter().filter(may)
     }
+}
+
+/// What a stream says.
+const STREAM: &str = "Server-sent events. message: id is the seq, data the envelope as JSON. ping: data holds the \
+cursor. reconnect: the last one, data holds the cursor; connect again with it. revoked: the last one, the key stands no \
+more.";
+
+/// How a stream over REST differs from the tool.
+const UNBOUNDED: &str = "Here it is a stream of server-sent events. Without wait it stays open until the server is \
+replaced.";
+
+/// What streams take beside the tool's arguments.
+fn stream_parameters() -> [Value; 1] {
+    [json!({
+        "name": "Last-Event-ID", "in": "header", "required": false,
+        "description": "The id of the last event a client got that reconnects. Wins over since.",
+        "schema": { "type": "integer", "minimum": 0 },
+    })]
 }
 
 /// `MailboxSendInput` for `mailbox_send`.

@@ -100,6 +100,11 @@ fn urls(all: &mut Requests, http: &reqwest::Client, url: &str, secret: &str) {
         "/llms.txt?key=KEY",
         "/docs/KEY",
         "/docs/mailbox?key=KEY",
+        "/api/v1/whoami?ticket=KEY",
+        "/api/v1/inbox/stream?since=KEY",
+        "/api/v1/inbox/stream?ticket=KEYx",
+        "/api/v1/inbox/stream?ticket=KEY&ticket=KEY",
+        "/api/v1/inbox/KEY?ticket=KEY",
     ] {
         let address = format!("{url}{}", path.replace("KEY", secret));
         all.push((format!("GET {path}"), http.get(&address)));
@@ -143,6 +148,8 @@ fn bodies(all: &mut Requests, http: &reqwest::Client, url: &str, secret: &str) {
 pub fn arguments(secret: &str) -> Vec<(&'static str, Value)> {
     vec![
         ("mailbox_check", json!({ secret: 1 })),
+        ("mailbox_stream", json!({ "since": secret })),
+        ("mailbox_stream", json!({ secret: 1, "heartbeat_seconds": secret })),
         ("mailbox_check", json!({ "since": secret })),
         ("mailbox_claim", json!({ "run_id": secret })),
         ("mailbox_claim", json!({ "message_ids": [secret] })),

@@ -11,7 +11,7 @@ use crate::house::Agent;
 use crate::program::Program;
 
 /// Fields of an answer that show a secret on purpose.
-const SHOWN: [&str; 3] = ["api_key", "owner_key", "wallet_private_key"];
+const SHOWN: [&str; 4] = ["api_key", "owner_key", "wallet_private_key", "ticket"];
 
 /// A pod, the secrets it has shown, and all else that was heard of it.
 pub struct Watch {
@@ -109,7 +109,7 @@ impl Watch {
                     );
                 }
             }
-            if name.ends_with("wallet_private_key") {
+            if matches!(*name, "wallet_private_key" | "ticket") {
                 assert!(!credentials.contains(&forms::of_hash(secret)[0]));
             } else {
                 let hash = format!("\"key_hash\":\"\\\\x{}\"", forms::of_hash(secret)[0]);

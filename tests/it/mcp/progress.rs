@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use waypost::call::dialect::Dialect;
-use waypost::call::dispatch::Note;
+use waypost::call::progress::Note;
 use waypost::call::{Access, Call, Effect, Hints, Reach, Registry, Result, Spec, Tool, Toolset};
 
 use super::client::{Client, Said};

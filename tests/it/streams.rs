@@ -1,0 +1,38 @@
+//! Live streams of a mailbox: over SSE, over MCP, and by name.
+
+mod drain;
+mod faults;
+mod frames;
+mod listener;
+mod refusals;
+mod replay;
+mod ticket;
+mod tool;
+
+use serde_json::{Value, json};
+use waypost::config::{Caps, Config, Holds};
+
+use crate::house::{Agent, House, settings};
+pub use listener::Listener;
+
+/// The route.
+pub const STREAM: &str = "/api/v1/inbox/stream";
+
+/// No caps and no limit on streams: for tests that are about neither.
+pub fn boundless() -> Config {
+    let caps = Caps { mailbox: 0, sender: 0 };
+    Config { caps, holds: Holds { agent: 0, org: 0, pod: 0 }, ..settings() }
+}
+
+/// Pods without bounds, a sender and a reader whose welcome is acked: its mailbox stands at seq 1.
+pub async fn stage(pods: usize) -> (House, Agent, Agent) {
+    let house = House::with_pods(pods, boundless()).await;
+    let (sender, reader) = (house.register().await, house.register().await);
+    let mail = house.ok(&reader, "mailbox_check", json!({})).await;
+    ack(&house, &reader, &[mail["messages"][0]["id"].clone()]).await;
+    (house, sender, reader)
+}
+
+pub async fn ack(house: &House, reader: &Agent, ids: &[Value]) {
+    house.ok(reader, "mailbox_ack", json!({ "message_ids": ids })).await;
+}
