@@ -1,7 +1,8 @@
 //! Waypost, the inbox for agents. This file is the map of the tree.
 //!
 //! A request enters by a door, becomes one typed command, runs in one transaction,
-//! and wakes whoever waits: `doors -> gate -> call <- mailbox -> inbox -> postgres`.
+//! and wakes whoever waits: `doors -> gate -> call -> inbox -> postgres`, and a
+//! toolset such as `mailbox` stands on `call` and `inbox`.
 
 pub mod call;
 pub mod chores;

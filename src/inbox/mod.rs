@@ -2,7 +2,7 @@
 //!
 //! A `message` is canonical and never changes; an `inbox_entry` is its place in one
 //! recipient's mailbox. [`post()`] is the one way in, for letters and acks alike;
-//! [`envelopes`] tells what came, without its text.
+//! `envelopes` tells what came, without its text.
 
 pub(crate) mod envelopes;
 mod look;
