@@ -11,8 +11,9 @@ use super::carried::{Carried, InHand};
 use crate::error::{Error, QueueFull, Result};
 use crate::postgres::pool::ACQUIRE;
 
-/// Most that may wait for a turn: more would wait in vain, with their arguments in memory.
-pub const MOST_WAITING: usize = 1_000;
+/// Most that may wait for a turn: more would wait in vain, with their arguments in memory. A pod that another
+/// one's streams come to all at once takes thousands of short reads, and calls among them.
+pub const MOST_WAITING: usize = 4_000;
 
 /// Who works on the pod's connections. Cheap to clone.
 #[derive(Clone)]

@@ -13,8 +13,8 @@ use crate::call::{Access, Call, Effect, Follow, Hints, Reach, Result, Route, Spe
 /// Hold this call open and be told of each message as it comes, by progress notifications: message = its
 /// envelope as JSON (no text: fetch read_url or use mailbox_check), progress = its seq.
 ///
+/// Use it where your host shows progress; elsewhere it ends at once, and mailbox_check with wait is for you.
 /// It ends with a summary: call again with since = cursor. Without since it begins with what nobody acked.
-/// Consumes nothing. A host that shows no progress gets the summary at once: use mailbox_check with wait.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct MailboxStream {
     /// Seconds to hold the call, 0-25; more is clamped to 25.
@@ -42,6 +42,8 @@ impl Tool for MailboxStream {
         reach: Reach::Everywhere,
         routes: &[Route::get("/api/v1/inbox/stream").streaming()],
     };
+    const REFUSES: &'static [&'static str] = &["too_many_holds"];
+    const EXAMPLE: Option<&'static str> = Some(r#"{"since":1,"wait":5}"#);
     const ALSO_CALLED: &'static [(&'static str, &'static str)] =
         &[("cursor", "since"), ("after", "since"), ("timeout", "wait"), ("heartbeat", "heartbeat_seconds")];
 

@@ -33,7 +33,8 @@ pub(super) fn curl(entry: &Entry, public_url: &str) -> String {
         }
         _ => {}
     }
-    let first = format!("curl -s{verb} {address}");
+    let unbuffered = if entry.spec.routes.first().is_some_and(|route| route.is_stream) { "N" } else { "" };
+    let first = format!("curl -s{unbuffered}{verb} {address}");
     std::iter::once(first).chain(lines).collect::<Vec<_>>().join(" \\\n  ")
 }
 
