@@ -1,5 +1,7 @@
 //! The database a process works on: the one of `DATABASE_URL`, or the private cluster.
 
+mod sessions;
+
 use std::env::join_paths;
 use std::io;
 use std::time::Duration;
@@ -80,7 +82,9 @@ impl Database {
     pub async fn open(config: &Config) -> Result<Database, StartRefused> {
         let Some(url) = &config.database_url else { return start_private(config).await };
         let key = secret_key(config)?.ok_or_else(StartRefused::without_secret)?;
-        Self::prepare(by_url(url.reveal())?, None, Some(key), config).await
+        let database = Self::prepare(by_url(url.reveal())?, None, Some(key), config).await?;
+        sessions::check_room(&database.options, config.pool).await?;
+        Ok(database)
     }
 
     /// Opens the database for a chore: shares a private cluster that a pod is running.
@@ -115,6 +119,7 @@ impl Database {
     ) -> Result<Database, StartRefused> {
         let options = pool::session(options);
         let mut db = connect(&options).await?;
+        sessions::check_own(&mut db, &options).await?;
         check_durability(&mut db, config.unsafe_durability).await?;
         let migrated = schema::migrate(&options).await;
         migrated.map_err(|error| {

@@ -154,6 +154,18 @@ async fn a_database_that_may_lose_what_it_acknowledged_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pod_that_its_database_has_no_room_for_is_refused() {
+    let house = House::empty().await;
+    let folder = program::folder();
+    let mut crowded = program::command_on(&house.options, folder.path());
+    crowded.env("WAYPOST_POOL", "5000");
+    let refused = program::run(crowded).await;
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{said}");
+    assert!(said.contains("uses 5006 connections") && said.contains("max_connections"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_key_that_the_operator_revoked_is_refused_by_running_pods_within_a_second() {
     let house = House::with_pods(2, settings()).await;
     let agent = house.register().await;

@@ -1,0 +1,76 @@
+//! Whether a pod's connections can be had and do what a pod needs of them, asked before it serves.
+
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{Connection, PgConnection, Row};
+
+use super::StartRefused;
+use crate::inbox::poster::LANES;
+
+/// Connections of a pod beside those of its pool: the lanes, the listener, the ring, the sweep and the chores.
+#[expect(clippy::cast_possible_truncation, reason = "there are two lanes")]
+const BESIDE_POOL: u32 = LANES as u32 + 4;
+/// Left for operators and their chores.
+const RESERVE: u32 = 3;
+
+/// Checks that sessions are a pod's own: two that are open at once have two server processes, unless somebody
+/// in between hands one from the one to the other. Such a pod would never hear of mail.
+pub(super) async fn check_own(db: &mut PgConnection, options: &PgConnectOptions) -> Result<(), StartRefused> {
+    let first = server_process(db).await?;
+    let mut other = connect(options).await?;
+    let second = server_process(&mut other).await?;
+    let _ = other.close().await;
+    match first == second {
+        false => Ok(()),
+        true => Err(StartRefused::Setting(
+            "DATABASE_URL leads to a connection pooler that shares sessions (transaction or statement mode), and \
+             waiting for mail needs sessions of its own: use Postgres' own port, or a pooler in session mode"
+                .into(),
+        )),
+    }
+}
+
+async fn server_process(db: &mut PgConnection) -> Result<i32, StartRefused> {
+    // Not prepared: a pooler may have given the name of the statement to somebody else's.
+    let row = sqlx::raw_sql("-- database.server_process\n select pg_backend_pid()").fetch_one(db).await;
+    row.and_then(|row| row.try_get(0)).map_err(failed)
+}
+
+/// Checks that the server has room for a pod's connections; that all pods together have too few is only told.
+pub(super) async fn check_room(options: &PgConnectOptions, pool: u32) -> Result<(), StartRefused> {
+    let mut db = connect(options).await?;
+    let (most, pods): (i32, i64) = sqlx::query_as(
+        "-- database.room
+         select current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int,
+            (select count(*) from live_pod where seen_at > clock_timestamp() - interval '10 seconds')",
+    )
+    .fetch_one(&mut db)
+    .await
+    .map_err(failed)?;
+    let _ = db.close().await;
+    let (most, each) = (i64::from(most), i64::from(pool + BESIDE_POOL));
+    let reserve = i64::from(RESERVE);
+    if each + reserve > most {
+        return Err(StartRefused::Setting(format!(
+            "a pod with WAYPOST_POOL={pool} uses {each} connections, and the database has room for {most}: lower \
+             WAYPOST_POOL or raise max_connections"
+        )));
+    }
+    let wanted = (pods + 1) * each + reserve;
+    if wanted > most {
+        tracing::warn!(
+            pods = pods + 1,
+            wanted,
+            most,
+            "the database has too few connections for all pods; lower WAYPOST_POOL or raise max_connections"
+        );
+    }
+    Ok(())
+}
+
+async fn connect(options: &PgConnectOptions) -> Result<PgConnection, StartRefused> {
+    PgConnection::connect_with(options).await.map_err(failed)
+}
+
+fn failed(error: sqlx::Error) -> StartRefused {
+    crate::error::Error::from(error).into()
+}
