@@ -158,11 +158,11 @@ async fn a_pod_that_its_database_has_no_room_for_is_refused() {
     let house = House::empty().await;
     let folder = program::folder();
     let mut crowded = program::command_on(&house.options, folder.path());
-    crowded.env("WAYPOST_POOL", "5000");
+    crowded.env("WAYPOST_POOL", "1000");
     let refused = program::run(crowded).await;
     let said = String::from_utf8(refused.stderr).unwrap();
     assert_eq!(refused.status.code(), Some(2), "{said}");
-    assert!(said.contains("uses 5006 connections") && said.contains("max_connections"), "{said}");
+    assert!(said.contains("uses 1006 connections") && said.contains("max_connections"), "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
