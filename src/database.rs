@@ -1,6 +1,7 @@
 //! The database a process works on: the one of `DATABASE_URL`, or the private cluster.
 
 use std::env::join_paths;
+use std::io;
 use std::time::Duration;
 
 use sha2::{Digest, Sha256};
@@ -8,7 +9,7 @@ use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection, PgConnection};
 use tokio::time::{Instant, sleep};
 
-use crate::config::Config;
+use crate::config::{Config, Secret};
 use crate::error::{Error, cause};
 use crate::postgres::private::{self, PrivateCluster};
 use crate::postgres::{pool, schema};
@@ -23,7 +24,11 @@ pub struct Database {
     pub options: PgConnectOptions,
     /// Set when this process runs the private cluster itself.
     pub cluster: Option<PrivateCluster>,
+    /// The deployment's secret key. A chore may have none: it neither signs nor encrypts.
+    pub secret_key: Option<SecretKey>,
 }
+
+type SecretKey = Secret<[u8; 32]>;
 
 /// Why a process cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -53,6 +58,14 @@ impl From<Error> for StartRefused {
 }
 
 impl StartRefused {
+    /// A pod that cannot sign and encrypt.
+    pub(crate) fn without_secret() -> StartRefused {
+        StartRefused::Setting(
+            "WAYPOST_SECRET_KEY is needed with DATABASE_URL, the same for every pod: make one with `openssl rand -base64 32`"
+                .into(),
+        )
+    }
+
     /// The process' exit code.
     pub fn exit_code(&self) -> u8 {
         match self {
@@ -66,15 +79,16 @@ impl Database {
     /// Opens the database for serving: starts the private cluster when there is no URL.
     pub async fn open(config: &Config) -> Result<Database, StartRefused> {
         let Some(url) = &config.database_url else { return start_private(config).await };
-        let options = by_url(url.reveal())?;
-        Self::prepare(options, None, config).await
+        let key = secret_key(config)?.ok_or_else(StartRefused::without_secret)?;
+        Self::prepare(by_url(url.reveal())?, None, Some(key), config).await
     }
 
     /// Opens the database for a chore: shares a private cluster that a pod is running.
     pub async fn open_for_chore(config: &Config) -> Result<Database, StartRefused> {
-        match (&config.database_url, private::running(&config.data_dir)) {
-            (None, Some(url)) => Self::prepare(by_url(&url)?, None, config).await,
-            _ => Self::open(config).await,
+        let given = config.database_url.as_ref().map(|url| url.reveal().clone());
+        match given.or_else(|| private::running(&config.data_dir)) {
+            Some(url) => Self::prepare(by_url(&url)?, None, secret_key(config)?, config).await,
+            None => Self::open(config).await,
         }
     }
 
@@ -96,6 +110,7 @@ impl Database {
     async fn prepare(
         options: PgConnectOptions,
         cluster: Option<PrivateCluster>,
+        secret_key: Option<SecretKey>,
         config: &Config,
     ) -> Result<Database, StartRefused> {
         let options = pool::session(options);
@@ -105,9 +120,11 @@ impl Database {
         migrated.map_err(|error| {
             StartRefused::Failed(format!("the schema could not be brought up to date: {error}"))
         })?;
-        check_secret(&mut db, config, cluster.is_some()).await?;
+        if let Some(key) = &secret_key {
+            check_secret(&mut db, key).await?;
+        }
         let _ = db.close().await;
-        Ok(Database { options, cluster })
+        Ok(Database { options, cluster, secret_key })
     }
 }
 
@@ -128,7 +145,23 @@ async fn start_private(config: &Config) -> Result<Database, StartRefused> {
     let cluster = PrivateCluster::start(&settings)
         .await
         .map_err(|refusal| StartRefused::Setting(refusal.to_string()))?;
-    Database::prepare(cluster.connect_options(), Some(cluster), config).await
+    let key = match &config.secret_key {
+        Some(key) => key.clone(),
+        None => Secret::new(private::secret_key(&config.data_dir).map_err(unreadable)?),
+    };
+    Database::prepare(cluster.connect_options(), Some(cluster), Some(key), config).await
+}
+
+/// The key that was given, or that of the data dir, where a private cluster has made one.
+fn secret_key(config: &Config) -> Result<Option<SecretKey>, StartRefused> {
+    match &config.secret_key {
+        Some(key) => Ok(Some(key.clone())),
+        None => Ok(private::existing_secret_key(&config.data_dir).map_err(unreadable)?.map(Secret::new)),
+    }
+}
+
+fn unreadable(error: io::Error) -> StartRefused {
+    StartRefused::Setting(format!("the key file in the data dir cannot be used: {error}"))
 }
 
 /// Connects, trying again for a while: a database may start after its pods.
@@ -183,18 +216,10 @@ async fn check_durability(db: &mut PgConnection, is_accepted: bool) -> Result<()
     )))
 }
 
-/// All pods on one database must hold the same secret key. A pod that has none makes no
-/// use of it yet.
-async fn check_secret(db: &mut PgConnection, config: &Config, is_private: bool) -> Result<(), StartRefused> {
-    let unreadable =
-        |error| StartRefused::Setting(format!("the key file in the data dir cannot be used: {error}"));
-    let key = match (&config.secret_key, is_private) {
-        (Some(key), _) => Some(*key.reveal()),
-        (None, true) => Some(private::secret_key(&config.data_dir).map_err(unreadable)?),
-        (None, false) => private::existing_secret_key(&config.data_dir).map_err(unreadable)?,
-    };
-    let Some(key) = key else { return Ok(()) };
-    let check = Sha256::new_with_prefix("waypost secret check").chain_update(key).finalize().to_vec();
+/// All pods on one database must hold the same secret key.
+async fn check_secret(db: &mut PgConnection, key: &SecretKey) -> Result<(), StartRefused> {
+    let check =
+        Sha256::new_with_prefix("waypost secret check").chain_update(key.reveal()).finalize().to_vec();
     let stored: Vec<u8> = sqlx::query_scalar(
         "-- database.check_secret
          update deployment set secret_check = coalesce(secret_check, $1) returning secret_check",

@@ -43,7 +43,8 @@ async fn serve(config: &Config) -> Result<(), StartRefused> {
         database = Database::open(config) => database?,
         () = signals.next() => return Ok(()),
     };
-    let started = Pod::start(config, waypost::registry(), database.options.clone()).await;
+    let config = Config { secret_key: database.secret_key.clone(), ..config.clone() };
+    let started = Pod::start(&config, waypost::registry(), database.options.clone()).await;
     let mut pod = match started {
         Ok(pod) => pod,
         Err(refused) => {

@@ -94,6 +94,7 @@ async fn start_cluster(data_dir: PathBuf) -> PrivateCluster {
 fn start_pod(database_url: &str, data_dir: PathBuf) -> (Child, String) {
     let mut pod = Command::new(env!("CARGO_BIN_EXE_waypost"))
         .env("DATABASE_URL", database_url)
+        .env("WAYPOST_SECRET_KEY", "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=")
         .env("WAYPOST_DATA_DIR", data_dir)
         .env("WAYPOST_LISTEN", "127.0.0.1:0")
         .env("WAYPOST_OPS_LISTEN", "127.0.0.1:0")

@@ -17,6 +17,7 @@ use super::holds::Holds;
 use super::registry::{Command, Entry, Ran};
 use super::turns::Turns;
 use super::{Access, Caller, Effect, Error, Result, Terms};
+use crate::egress::Egress;
 use crate::error::{QueueFull, cause};
 use crate::inbox::{Poster, Posting, Verdict};
 use crate::telemetry;
@@ -33,6 +34,8 @@ pub struct Dispatch {
     pub poster: Poster,
     /// Who is woken by what was committed.
     pub wakes: Wakes,
+    /// The way out.
+    pub egress: Egress,
     /// Who works on those connections.
     pub turns: Turns,
     /// Held reads of this pod.

@@ -19,6 +19,7 @@ pub(crate) mod lock;
 pub(crate) mod page;
 pub mod registry;
 pub(crate) mod schema;
+pub mod seal;
 pub(crate) mod terms;
 pub mod tool;
 pub mod turns;

@@ -1,5 +1,7 @@
 //! What this deployment allows: the settings that tools and the gate judge by.
 
+use super::Organization;
+use super::seal::Seal;
 pub use crate::config::{Caps, Holds as HoldLimits};
 
 /// Settings that calls are judged by. Zero means no limit.
@@ -11,4 +13,16 @@ pub struct Terms {
     pub caps: Caps,
     /// Registrations per hour and client network.
     pub register_limit: u32,
+    /// Seals what is kept and never shown.
+    pub seal: Seal,
+}
+
+impl Terms {
+    /// Where an organization's doors are.
+    pub fn root(&self, org: &Organization) -> String {
+        match &*org.slug {
+            Organization::DEFAULT => self.public_url.clone(),
+            slug => format!("{}/o/{slug}", self.public_url),
+        }
+    }
 }

@@ -2,6 +2,7 @@
 
 pub mod cluster;
 
+use std::net::Ipv4Addr;
 use std::sync::LazyLock;
 use std::time::Duration;
 
@@ -10,7 +11,8 @@ use sqlx::PgPool;
 use sqlx::postgres::PgConnectOptions;
 use tokio::time::timeout;
 use waypost::call::{Entry, Registry};
-use waypost::config::Config;
+use waypost::config::{Config, Secret};
+use waypost::egress::Resolver;
 use waypost::error::kinds;
 use waypost::pod::Pod;
 
@@ -55,9 +57,21 @@ pub struct Answer {
     pub body: Value,
 }
 
-/// The settings of pods in tests: no limits on registrations and requests.
+/// The secret key of every pod in tests.
+pub const SECRET_KEY: [u8; 32] = [7; 32];
+
+/// The settings of pods in tests: no limits on registrations and requests, and every host is this machine, so that
+/// nothing leaves it.
 pub fn settings() -> Config {
-    Config { register_limit: 0, rate_limit: 0, log: "error".into(), ..Config::default() }
+    Config {
+        register_limit: 0,
+        rate_limit: 0,
+        log: "error".into(),
+        secret_key: Some(Secret::new(SECRET_KEY)),
+        unsafe_egress: true,
+        resolver: Resolver::new(|_| Box::pin(async { Ok(vec![Ipv4Addr::LOCALHOST.into()]) })),
+        ..Config::default()
+    }
 }
 
 impl House {

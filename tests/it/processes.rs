@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use sqlx::AssertSqlSafe;
@@ -185,6 +187,40 @@ async fn a_key_that_the_operator_revoked_is_refused_by_running_pods_within_a_sec
     let message = held.body["message"].as_str().unwrap();
     assert!(message.contains("revoked") && message.contains("renew_agent_key"), "{message}");
     assert!(revoked.elapsed() < Duration::from_secs(2), "its held read ends too: {:?}", revoked.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pod_on_a_shared_database_needs_the_key_that_its_others_have_and_a_chore_needs_none() {
+    let house = House::empty().await;
+    let folder = program::folder();
+    let without = |name: &str| {
+        let mut command = program::command_on(&house.options, &folder.path().join(name));
+        command.env_remove("WAYPOST_SECRET_KEY");
+        command
+    };
+    let refused = program::run(without("one")).await;
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{said}");
+    assert!(said.contains("WAYPOST_SECRET_KEY") && said.contains("openssl rand -base64 32"), "{said}");
+    assert_eq!(said.trim().lines().count(), 1, "{said}");
+    let mut chore = without("one");
+    chore.args(["org", "list"]);
+    assert!(program::run(chore).await.status.success());
+
+    let pod = Program::start(program::command_on(&house.options, &folder.path().join("one"))).await;
+    let mut other = without("two");
+    other.env("WAYPOST_SECRET_KEY", "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=");
+    let refused = program::run(other).await;
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{said}");
+    assert!(said.contains("is not the one this database was set up with"), "{said}");
+    pod.kill().await;
+
+    // The key file of a data dir does as well.
+    let key = BASE64.encode(crate::house::SECRET_KEY);
+    std::fs::create_dir_all(folder.path().join("three")).unwrap();
+    std::fs::write(folder.path().join("three/secret.key"), key).unwrap();
+    Program::start(without("three")).await.kill().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -5,6 +5,8 @@ use std::path::Path;
 use std::process::{ExitStatus, Output, Stdio};
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
@@ -14,7 +16,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::time::timeout;
 
-use crate::house::{Agent, Answer};
+use crate::house::{Agent, Answer, SECRET_KEY};
 
 /// Nothing here may take longer: making a private cluster is the slowest.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -63,7 +65,7 @@ pub fn command(data_dir: &Path) -> Command {
 /// The same on the database of a test.
 pub fn command_on(database: &PgConnectOptions, data_dir: &Path) -> Command {
     let mut command = command(data_dir);
-    command.env("DATABASE_URL", url_of(database));
+    command.env("DATABASE_URL", url_of(database)).env("WAYPOST_SECRET_KEY", STANDARD.encode(SECRET_KEY));
     command
 }
 

@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::Scope;
 use super::create::Created;
 use super::declared::Profile;
-use crate::call::{Call, Organization};
+use crate::call::Call;
 use crate::mailbox::wallet::Wallet;
 
 /// A new identity: in full, or in short for scope rooms.
@@ -106,7 +106,7 @@ pub(super) fn compose(
             next_action,
         });
     }
-    let root = root(&call.terms.public_url, &call.caller.org);
+    let root = call.terms.root(&call.caller.org);
     let declared = || profile.withdrawal_address.clone().or_else(|| profile.wallet_address.clone());
     Registered::Platform(Box::new(Platform {
         ok: true,
@@ -122,14 +122,6 @@ pub(super) fn compose(
         inbox_url: format!("{root}/api/v1/mailbox/messages"),
         next_actions: next_actions(),
     }))
-}
-
-/// Where an organization's doors are.
-fn root(public_url: &str, org: &Organization) -> String {
-    match &*org.slug {
-        Organization::DEFAULT => public_url.to_owned(),
-        slug => format!("{public_url}/o/{slug}"),
-    }
 }
 
 fn next_actions() -> Vec<NextAction> {
