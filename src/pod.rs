@@ -96,6 +96,8 @@ impl Pod {
         for (name, task) in dispatch.wakes.tasks(&options, &stop).into_iter().chain(lanes) {
             background.spawn(named(name, task));
         }
+        let webhooks = chores::webhooks::run(dispatch.clone(), options.clone(), stop.clone());
+        background.spawn(named("webhooks", webhooks));
         background.spawn(named("chores", chores::run(options, stop.clone())));
         let sharing = pods::run(dispatch.pool.clone(), limits.clone(), drain.closing.clone());
         background.spawn(named("pods", until(stop.clone(), sharing)));

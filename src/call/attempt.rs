@@ -29,7 +29,7 @@ impl Dispatch {
             let outcome = match job.entry.spec.effect {
                 Effect::Statements => self.read(job, held_for).await,
                 Effect::Transaction => self.write(job, held_for).await,
-                Effect::Posting => self.post(job).await,
+                Effect::Posting | Effect::Outward => self.on_demand(job).await,
             };
             match outcome {
                 Err(Failed::Collided(_)) if collisions < MOST_COLLISIONS => collisions += 1,
@@ -50,8 +50,8 @@ impl Dispatch {
         Ok(ran?)
     }
 
-    /// A connection is held while it reads, and none while its posting is carried out.
-    async fn post(&self, job: &Job) -> Result<Ran, Failed> {
+    /// A connection is held while it reads, and none while its posting is carried out or somebody outside is called.
+    async fn on_demand(&self, job: &Job) -> Result<Ran, Failed> {
         let mut call = self.open(job, Db::on_demand(&self.pool, &self.turns), None);
         let ran = in_time(job.command.run(&mut call)).await;
         if !matches!(ran, Err(Error::Unavailable { .. })) {

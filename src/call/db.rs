@@ -55,7 +55,9 @@ impl<'a> Db<'a> {
     /// something is dropped instead, and closed by that.
     pub(super) fn release(&mut self) -> Result<()> {
         match &mut self.0 {
-            Source::Open(_) => Err(Error::internal("only a tool whose effect is a posting posts")),
+            Source::Open(_) => {
+                Err(Error::internal("only a tool that takes its connection on demand gives it back"))
+            }
             Source::OnDemand { taken, .. } => {
                 taken.take().into_iter().for_each(|taken| taken.connection.release());
                 Ok(())

@@ -87,11 +87,28 @@ pub struct Call<'a> {
     pub(super) news: Vec<News>,
     pub(super) posted: u64,
     poster: &'a Poster,
+    wakes: &'a Wakes,
+    egress: &'a Egress,
     progress: Option<&'a Progress>,
     is_replay: bool,
 }
 
-impl Call<'_> {
+impl<'a> Call<'a> {
+    /// The way out. Only for tools whose [effect](super::Effect::Outward) it is: nobody holds a connection
+    /// while somebody outside takes their time.
+    ///
+    /// # Errors
+    /// `internal_error` for other tools.
+    pub fn egress(&mut self) -> Result<&'a Egress> {
+        self.db.release()?;
+        Ok(self.egress)
+    }
+
+    /// Says that a webhook became due by a statement that stands already.
+    pub fn ring_webhooks(&self) {
+        self.wakes.ring_webhooks();
+    }
+
     /// Wakes who waits for `topic`, once the transaction is committed.
     pub fn ring(&mut self, topic: Topic, at: i64) {
         self.news.push((topic, at));
@@ -191,7 +208,7 @@ impl Dispatch {
     /// Runs the command once, in a task of its own.
     async fn look(&self, job: &Arc<Job>, held_for: Option<Duration>) -> Result<Ran> {
         let (dispatch, job) = (self.clone(), job.clone());
-        let takes_turns = job.entry.spec.effect == Effect::Posting;
+        let takes_turns = matches!(job.entry.spec.effect, Effect::Posting | Effect::Outward);
         let work = async move { dispatch.attempts(&job, held_for).await };
         match held_for {
             _ if takes_turns => self.turns.detach(work).await?,
@@ -212,6 +229,8 @@ impl Dispatch {
             news: Vec::new(),
             posted: 0,
             poster: &self.poster,
+            wakes: &self.wakes,
+            egress: &self.egress,
             progress: job.progress.as_ref(),
             is_replay: false,
         }

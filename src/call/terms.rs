@@ -20,7 +20,12 @@ pub struct Terms {
 impl Terms {
     /// Where an organization's doors are.
     pub fn root(&self, org: &Organization) -> String {
-        match &*org.slug {
+        self.root_of(&org.slug)
+    }
+
+    /// The same, for whoever knows the organization's slug alone.
+    pub fn root_of(&self, slug: &str) -> String {
+        match slug {
             Organization::DEFAULT => self.public_url.clone(),
             slug => format!("{}/o/{slug}", self.public_url),
         }

@@ -100,9 +100,8 @@ impl Roots {
             let text = std::fs::read(file)?;
             let certificates = CertificateDer::pem_slice_iter(&text).collect::<Result<Vec<_>, _>>();
             let certificates = certificates.map_err(wrong)?;
-            match roots.add_parsable_certificates(certificates) {
-                (0, _) => return Err(io::Error::new(io::ErrorKind::InvalidData, "it holds no certificate")),
-                _ => {}
+            if roots.add_parsable_certificates(certificates).0 == 0 {
+                return Err(io::Error::new(io::ErrorKind::InvalidData, "it holds no certificate"));
             }
         }
         Ok(Roots(roots))

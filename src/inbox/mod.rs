@@ -3,6 +3,7 @@
 //! A `message` is canonical and never changes; an `inbox_entry` is its place in one
 //! recipient's mailbox. [`post()`] is the one way in, for letters and acks alike.
 
+pub(crate) mod envelopes;
 mod look;
 mod post;
 pub(crate) mod poster;

@@ -11,7 +11,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::look::{count_senders, find_closed, find_earlier, find_entries, lock};
-use super::posting::{KeyOf, Patience, Posting, Verdict};
+use super::posting::{Judged, KeyOf, Patience, Posting, Verdict};
 use super::rules::{Facts, judge};
 use super::write::{settle, verify, write};
 use crate::config::Caps;
@@ -27,18 +27,18 @@ pub async fn post(
     caps: Caps,
     postings: &[Posting],
     patience: Patience,
-) -> Result<Vec<Verdict>> {
+) -> Result<Judged> {
     let mut facts = Facts::default();
     lock(db, postings, patience, &mut facts).await?;
     find_closed(db, postings, &mut facts).await?;
     count_senders(db, postings, caps, &mut facts).await?;
     find_entries(db, postings, &mut facts).await?;
     let mut verdicts = judge(postings, &mut facts, caps);
-    let lost = write(db, postings, &verdicts).await?;
+    let (lost, hook_is_due) = write(db, postings, &verdicts).await?;
     judge_again(db, postings, &mut verdicts, &lost).await?;
     settle(db, postings, &verdicts, facts.now).await?;
     verify(db, postings, &verdicts).await?;
-    Ok(verdicts)
+    Ok(Judged { verdicts, hook_is_due })
 }
 
 /// What a retry with this key gets, if it was used before: `Replayed` or `KeyReused`.

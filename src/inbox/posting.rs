@@ -122,6 +122,15 @@ impl fmt::Debug for Key {
     }
 }
 
+/// What became of a batch.
+#[derive(Debug)]
+pub struct Judged {
+    /// What became of each posting, in their order.
+    pub verdicts: Vec<Verdict>,
+    /// Whether a webhook became due by one of them.
+    pub hook_is_due: bool,
+}
+
 /// What became of a posting.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {

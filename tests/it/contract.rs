@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 use waypost::call::Entry;
 
 /// Agreed on and not built yet. This list may only shrink.
-const LATER: [&str; 4] = ["mailbox_stream", "webhook_register", "webhook_verify", "webhook_delete"];
+const LATER: [&str; 1] = ["mailbox_stream"];
 
 #[test]
 fn every_published_tool_is_here_as_it_was_agreed_on() {

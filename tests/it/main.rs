@@ -28,3 +28,4 @@ mod readme;
 mod rest;
 mod wakes;
 mod walks;
+mod webhooks;

@@ -14,7 +14,7 @@ use super::queue::{Batch, Ticket, Waiting};
 use super::{Desk, outcome_unknown};
 use crate::error::{Error, Result};
 use crate::inbox::post::post;
-use crate::inbox::posting::{Patience, Posting, Verdict};
+use crate::inbox::posting::{Judged, Patience, Posting, Verdict};
 use crate::postgres::pool::is_lost;
 use crate::postgres::transaction::{self, Ended, Xid};
 use crate::telemetry;
@@ -60,7 +60,7 @@ struct Lane {
 struct Began {
     db: PgConnection,
     xid: Xid,
-    verdicts: Vec<Verdict>,
+    judged: Judged,
 }
 
 /// How a try at a batch ended.
@@ -137,11 +137,14 @@ impl Lane {
             Ok(Err(tried)) => return tried,
             Err(_) => return Tried::Lost,
         };
-        let Began { mut db, xid, verdicts } = began;
+        let Began { mut db, xid, judged: Judged { verdicts, hook_is_due } } = began;
         match transaction::commit(&mut db, &xid, &self.options).await {
             Ended::Committed => {
                 self.db = Some(db);
                 self.tell(&verdicts, postings, true);
+                if hook_is_due {
+                    self.desk.wakes.ring_webhooks();
+                }
                 Tried::Done(verdicts)
             }
             Ended::Aborted(error) => Tried::Refused(error.into()),
@@ -159,7 +162,7 @@ impl Lane {
         let mut db = self.connection().await.ok_or(Tried::Lost)?;
         let xid = transaction::begin(&mut db).await.map_err(|_| Tried::Lost)?;
         match post(&mut db, self.desk.caps, postings, patience).await {
-            Ok(verdicts) => Ok(Began { db, xid, verdicts }),
+            Ok(judged) => Ok(Began { db, xid, judged }),
             Err(error) if is_refused(&error) => {
                 self.db = transaction::rollback(&mut db).await.then_some(db);
                 Err(Tried::Refused(error))

@@ -146,7 +146,7 @@ async fn welcome(db: &mut PgConnection, caps: Caps, org_id: Uuid, agent_id: Uuid
         heeds_policy: false,
     };
     let posting = Posting { org_id, letters: vec![notice], acks: None, only_with_ack: false, key: None };
-    match inbox::post(db, caps, &[posting], Patience::Wait).await?.pop() {
+    match inbox::post(db, caps, &[posting], Patience::Wait).await?.verdicts.pop() {
         Some(Verdict::Posted(posted)) => Ok(posted.delivered.len()),
         _ => Err(Error::internal("a new mailbox took no notice")),
     }
