@@ -24,7 +24,7 @@ pub trait Tool: DeserializeOwned + JsonSchema + Send + Sync + 'static {
     const ALSO_CALLED: &'static [(&'static str, &'static str)] = &[];
 
     /// Codes of the refusals that are its own, beside those that any tool may answer
-    /// ([`kinds::ANYWHERE`](super::error::kinds::ANYWHERE)): for documents.
+    /// ([`kinds::ANYWHERE`](crate::error::kinds::ANYWHERE)): for documents.
     const REFUSES: &'static [&'static str] = &[];
 
     /// Arguments worth showing in an example call, as JSON: for documents. Without them the required ones are shown.

@@ -144,6 +144,13 @@ fn chores_carry_their_arguments() {
     let agent = AgentChore::Create { org: slug, name: None };
     assert_eq!(role(&["agent", "create", "--org", "acme"]), Role::Chore(Chore::Agent(agent)));
     assert_eq!(role(&["openapi"]), Role::OpenApi);
+    let allow = vec!["a.example.com".to_owned(), "*.example.org".to_owned()];
+    let limited = OrgChore::Egress { slug: "acme".to_owned(), allow, none: false, any: false };
+    let words = ["org", "egress", "acme", "--allow", "a.example.com", "--allow", "*.example.org"];
+    assert_eq!(role(&words), Role::Chore(Chore::Org(limited)));
+    for wrong in [&["org", "egress", "acme"][..], &["org", "egress", "acme", "--none", "--any"]] {
+        assert!(read(wrong, &[]).is_err());
+    }
 }
 
 #[test]

@@ -12,6 +12,6 @@ mod resolver;
 mod target;
 
 pub use client::{Answer, Egress, Failure, Outgoing, Roots};
-pub use policy::{Policy, set_policy};
+pub use policy::{Policy, is_host, set_policy};
 pub use resolver::{Resolver, Resolving};
 pub use target::{Refusal, Target};

@@ -47,6 +47,14 @@ impl Policy {
     }
 }
 
+/// Whether a list may hold it: a lower-case host, or `*.` and one.
+pub fn is_host(text: &str) -> bool {
+    let name = text.strip_prefix("*.").unwrap_or(text);
+    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
+    let parts = || name.split('.');
+    name.len() <= 253 && parts().all(|part| !part.is_empty() && part.chars().all(is_plain))
+}
+
 /// Sets an organization's list: hosts, or `*.example.com` for all below one; `None` takes it away.
 ///
 /// # Errors
@@ -74,6 +82,18 @@ pub async fn set_policy(db: &mut PgConnection, org_id: Uuid, hosts: Option<&[Str
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_list_holds_hosts_and_nothing_else() {
+        for host in ["example.com", "*.example.com", "127.0.0.1", "xn--bcher-kva.example"] {
+            assert!(is_host(host), "{host}");
+        }
+        for text in
+            ["", "*", "*.", "a..b", "https://example.com", "example.com:443", "EXAMPLE.com", "a b", "*.*.com"]
+        {
+            assert!(!is_host(text), "{text}");
+        }
+    }
 
     #[test]
     fn a_list_allows_its_hosts_and_what_is_below_a_star() {

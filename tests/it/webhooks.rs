@@ -1,7 +1,11 @@
 //! Webhooks: who is told of mail, where and how, and that nothing leaves for anywhere else.
 
 mod delivery;
+mod documented;
 mod faults;
+#[expect(clippy::disallowed_methods, reason = "what receivers do: they have no call whose time they could take")]
+#[rustfmt::skip]
+mod genuine;
 mod hostile;
 mod receiver;
 mod registering;

@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::json;
 use waypost::call::seal::Seal;
-use waypost::config::Config;
+use waypost::config::{Chore, Config, OrgChore};
 use waypost::egress::Resolver;
+use waypost::operator;
 
 use super::receiver::Receiver;
 use super::{active, at, believing, set, shown, system_notices};
@@ -187,21 +188,20 @@ async fn an_organizations_allowlist_is_asked_at_every_use() {
     let house = House::with_pods(1, Config { resolver: stub.resolver(), ..believing() }).await;
     let receiver = Receiver::open().await;
     let (agent, peer) = (house.register().await, house.register().await);
-    let allow = async |hosts: &str| {
-        let set =
-            "insert into egress_policy (org_id, hosts) select org_id, $1::text::text[] from organization
-                   on conflict (org_id) do update set hosts = excluded.hosts";
-        sqlx::query(set).bind(hosts).execute(&house.db).await.unwrap();
+    let allow = async |hosts: &[&str]| {
+        let allow = hosts.iter().map(|host| (*host).to_owned()).collect();
+        let chore = OrgChore::Egress { slug: "public".into(), allow, none: hosts.is_empty(), any: false };
+        operator::run(house.options.clone(), Chore::Org(chore)).await.unwrap();
     };
     let arguments = json!({ "url": receiver.url("/a"), "secret": "s" });
-    allow("{}").await;
+    allow(&[]).await;
     let problem = house.refused(&agent, "webhook_register", arguments.clone(), "validation_error").await;
     assert_eq!(problem["details"]["reason"], "host_not_allowed");
-    allow("{127.0.0.1}").await;
+    allow(&["127.0.0.1"]).await;
     active(&house, &agent, &receiver.url("/a")).await;
     until("told", async || receiver.notices("/a").len() == 1).await;
     until("written down", async || super::due(&house, &agent).await.is_none()).await;
-    allow("{hooks.example.com}").await;
+    allow(&["hooks.example.com"]).await;
     send(&house, &peer, &agent, "hello").await;
     until("failing", async || shown(&house, &agent).await["state"] == "failing").await;
     assert_eq!(shown(&house, &agent).await["last_failure_reason"], "host_not_allowed");
