@@ -63,7 +63,7 @@ async fn a_damaged_key_file_is_refused_with_a_database_url_too() {
     let folder = program::folder();
     std::fs::write(folder.path().join("secret.key"), "c2hvcnQ=\n").unwrap();
     let mut migrate = program::command_on(&house.options, folder.path());
-    migrate.arg("migrate");
+    migrate.arg("migrate").env_remove("WAYPOST_SECRET_KEY");
     let refused = program::run(migrate).await;
     let said = String::from_utf8(refused.stderr).unwrap();
     assert_eq!(refused.status.code(), Some(2), "{said}");

@@ -20,11 +20,11 @@ use crate::error::cause;
 use crate::postgres::pool;
 
 /// Calls of this pod under way at once.
-const MOST: usize = 512;
+const MOST: usize = 1_024;
 /// How many of them may go to endpoints that failed before.
-const MOST_FAILING: usize = 128;
+const MOST_FAILING: usize = 256;
 /// How many may go to one host.
-const MOST_PER_HOST: usize = 64;
+const MOST_PER_HOST: usize = 32;
 /// How many due rows a claim looks at.
 const WINDOW: i64 = 2_000;
 /// Connections for this alone.
@@ -86,8 +86,8 @@ impl Desk {
         if free == 0 {
             return Ok(());
         }
-        let with_failing = self.failing < MOST_FAILING;
-        for due in claim(pool, &self.hosts, with_failing, free).await? {
+        let failing = MOST_FAILING.saturating_sub(self.failing);
+        for due in claim(pool, &self.hosts, failing, free).await? {
             self.begin(due);
         }
         Ok(())
@@ -133,11 +133,12 @@ impl Desk {
     }
 }
 
-/// Leases at most `most` webhooks that are due, no more of a host than it has places, those due longest first.
+/// Leases at most `most` webhooks that are due, no more of a host than it has places and at most `failing` of those
+/// that failed before, those due longest first.
 async fn claim(
     pool: &PgPool,
     hosts: &HashMap<String, usize>,
-    with_failing: bool,
+    failing: usize,
     most: usize,
 ) -> sqlx::Result<Vec<Due>> {
     let names: Vec<String> = hosts.keys().cloned().collect();
@@ -146,7 +147,7 @@ async fn claim(
         let query = sqlx::query(CLAIM)
             .bind(names.clone())
             .bind(places.clone())
-            .bind(with_failing)
+            .bind(failing as i64)
             .bind(MOST_PER_HOST as i32)
             .bind(WINDOW)
             .bind(most as i64)
@@ -161,17 +162,19 @@ const CLAIM: &str = "-- webhook.claim
     with taken as (
         select * from unnest($1::text[], $2::int[]) as t(authority, places)
     ), near as (
-        select w.org_id, w.agent_id, w.authority, w.due_at from webhook w
+        select w.org_id, w.agent_id, w.authority, w.due_at, w.state = 'failing' as is_failing from webhook w
         where w.due_at <= now() and (w.lease_until is null or w.lease_until <= now())
-          and w.authority <> all (select authority from taken where places = 0) and ($3 or w.state <> 'failing')
+          and w.authority <> all (select authority from taken where places = 0) and ($3 > 0 or w.state <> 'failing')
         order by w.due_at limit $5
     ), ranked as (
-        select n.*, row_number() over (partition by n.authority order by n.due_at) as place from near n
+        select n.*, row_number() over (partition by n.authority order by n.due_at) as place,
+            row_number() over (partition by n.is_failing order by n.due_at) as place_of_kind
+        from near n
     ), chosen as (
         select w.org_id, w.agent_id
         from ranked r left join taken t on t.authority = r.authority
         join webhook w on w.org_id = r.org_id and w.agent_id = r.agent_id
-        where r.place <= coalesce(t.places, $4)
+        where r.place <= coalesce(t.places, $4) and (not r.is_failing or r.place_of_kind <= $3)
           and w.due_at <= now() and (w.lease_until is null or w.lease_until <= now())
         order by r.due_at limit $6 for no key update of w skip locked
     )

@@ -141,8 +141,12 @@ impl Receiver {
 
     /// The notices that came to a path, answered well or not.
     pub fn notices(&self, path: &str) -> Vec<Notice> {
-        let notices = self.heard.notices.lock().unwrap();
-        notices.iter().filter(|notice| notice.path == path).cloned().collect()
+        self.all().into_iter().filter(|notice| notice.path == path).collect()
+    }
+
+    /// All notices, whatever their path.
+    pub fn all(&self) -> Vec<Notice> {
+        self.heard.notices.lock().unwrap().clone()
     }
 
     /// Every request, with its query.
