@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use serde_json::json;
+use sqlx::{Connection as _, PgConnection};
 use tokio::time::timeout;
 use waypost::config::{Caps, Config};
+use waypost::inbox::{Letter, Patience, Posting, Sender};
 
 use super::receiver::{Manners, Notice, Receiver, authority};
 use super::{active, believing, set, shown, system_notices, told, with_endpoint};
@@ -216,4 +218,51 @@ async fn when_the_database_ends_every_session_again_and_again_no_message_stays_u
         is_told().await
     })
     .await;
+}
+
+#[tokio::test]
+async fn mail_that_is_not_committed_when_a_failing_endpoint_recovers_is_told_of_all_the_same() {
+    let (house, receiver) = with_endpoint().await;
+    let (agent, peer) = (told(&house, &receiver, "/a").await, house.register().await);
+    receiver.behave("/a", Manners::Status(500));
+    send(&house, &peer, &agent, "first").await;
+    until("failing", async || shown(&house, &agent).await["state"] == "failing").await;
+    receiver.behave("/a", Manners::Slow(1_000));
+    set(&house, &agent, "due_at = now()").await;
+    until("under way", async || receiver.notices("/a").len() == 3).await;
+    let mut db = PgConnection::connect_with(&house.options).await.unwrap();
+    sqlx::raw_sql("begin").execute(&mut db).await.unwrap();
+    let org_id = sqlx::query_scalar("select org_id from organization").fetch_one(&mut db).await.unwrap();
+    let letter = letter(&agent);
+    let second = letter.message_id.to_string();
+    let posting = Posting { org_id, letters: vec![letter], acks: None, only_with_ack: false, key: None };
+    let caps = Caps { mailbox: 0, sender: 0 };
+    waypost::inbox::post(&mut db, caps, &[posting], Patience::Wait).await.unwrap();
+    // What it writes down waits for our commit; did it not, it would look again now and find nothing.
+    let waits = "select exists (select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock')";
+    until("written down, or about to", async || {
+        let waits: bool = sqlx::query_scalar(waits).fetch_one(&house.db).await.unwrap();
+        waits || super::due(&house, &agent).await.is_none()
+    })
+    .await;
+    sqlx::raw_sql("commit").execute(&mut db).await.unwrap();
+    until("told of the second", async || told_of(&receiver, "/a").contains(&second)).await;
+}
+
+fn letter(agent: &Agent) -> Letter {
+    Letter {
+        to: agent.id.parse().unwrap(),
+        message_id: uuid::Uuid::now_v7(),
+        sender: Sender::System,
+        message_type: "system".into(),
+        body: "second".into(),
+        parts: None,
+        thread_id: None,
+        in_reply_to: None,
+        ack_requested: false,
+        ack_deadline: None,
+        probe_nonce: None,
+        counted: false,
+        heeds_policy: false,
+    }
 }

@@ -1,3 +1,5 @@
+//! The Rust code of docs/webhooks.md, as the page shows it below this line.
+
 use std::collections::HashMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
