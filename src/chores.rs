@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::call::{Error, Result};
 use crate::mailbox::chores as mailbox;
+pub use crate::mailbox::webhook::dispatcher as webhooks;
 
 /// How often the chores are looked at.
 const EVERY: Duration = Duration::from_secs(60);

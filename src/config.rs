@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
+use crate::egress::Resolver;
 use given::Given;
 pub use given::Refused;
 pub use role::{AgentChore, Chore, KeyChore, OrgChore, Registration, Role};
@@ -69,6 +70,12 @@ pub struct Config {
     pub holds: Holds,
     /// The key that encrypts and signs, which every pod needs; `None` = the key file of the data dir.
     pub secret_key: Option<Secret<[u8; 32]>>,
+    /// PEM roots that are believed beside the system's, for what leaves.
+    pub egress_ca: Option<PathBuf>,
+    /// Whether what leaves may go to this machine, at any port: for tests.
+    pub unsafe_egress: bool,
+    /// How the names of hosts outside are looked up. No setting: the system's way, but for pods inside another process.
+    pub resolver: Resolver,
     /// Networks whose `X-Forwarded-For` is believed.
     pub trusted_proxies: Vec<IpNet>,
     /// From `/readyz` failing to closing the door.
@@ -124,6 +131,9 @@ impl Default for Config {
             caps: Caps { mailbox: 50, sender: 10 },
             holds: Holds { agent: 4, org: 200, pod: 10_000 },
             secret_key: None,
+            egress_ca: None,
+            unsafe_egress: false,
+            resolver: Resolver::system(),
             trusted_proxies: Vec::new(),
             drain_delay: Duration::ZERO,
             drain_limit: Duration::from_secs(20),

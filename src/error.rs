@@ -5,6 +5,8 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::egress::Refusal;
+
 pub(crate) mod cause;
 pub mod kinds;
 mod origins;
@@ -28,6 +30,14 @@ pub enum Error {
         field: String,
         /// What is wanted, to follow the field's name; never what was given.
         problem: String,
+    },
+    /// A URL that is not called.
+    #[error("{field} {}.", refusal.wants())]
+    UrlRefused {
+        /// The argument.
+        field: &'static str,
+        /// Why.
+        refusal: Refusal,
     },
     /// An argument that the tool does not have.
     #[error("{}", words::unknown_field(.field, .suggestion))]
@@ -186,7 +196,7 @@ impl Error {
     pub fn verdict(&self) -> (&'static str, u16, Retry) {
         use Retry::{After, Never};
         match self {
-            Error::Invalid { .. } => ("validation_error", 422, Never),
+            Error::Invalid { .. } | Error::UrlRefused { .. } => ("validation_error", 422, Never),
             Error::UnknownField { .. } => ("unknown_field", 422, Never),
             Error::Malformed(_) => ("malformed_request", 400, Never),
             Error::MessageTooLarge { .. } => ("message_too_large", 400, Never),
@@ -236,6 +246,7 @@ impl Error {
         let details = match self {
             Error::Invalid { field, .. } => json!({ "field": field }),
             Error::UnknownField { field, .. } => json!({ "field": field }),
+            Error::UrlRefused { field, refusal } => json!({ "field": field, "reason": refusal.word() }),
             Error::MessageTooLarge { limit }
             | Error::PartsTooLarge { limit }
             | Error::PayloadTooLarge { limit } => {

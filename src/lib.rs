@@ -9,6 +9,7 @@ pub mod chores;
 pub mod config;
 pub mod database;
 pub mod doors;
+pub mod egress;
 pub mod error;
 pub(crate) mod gate;
 pub mod inbox;

@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use crate::call::{Error, Organization, Result};
 use crate::config::{AgentChore, Caps, Chore, KeyChore, OrgChore, Registration};
+use crate::egress;
 use crate::instant;
 use crate::mailbox::{NewAgent, create_agent, mint_agent_key, names, revoke_keys};
 use crate::postgres::pool;
@@ -41,6 +42,19 @@ async fn in_transaction(pool: &PgPool, chore: Chore) -> Result<Value> {
 async fn org(db: &mut PgConnection, chore: OrgChore) -> Result<Value> {
     match chore {
         OrgChore::Create { slug, registration } => create_org(db, &slug, registration).await,
+        OrgChore::Egress { slug, allow, none: _, any } => {
+            let org_id = find_org(db, &slug).await?;
+            let hosts: Vec<String> = allow.iter().map(|host| host.to_ascii_lowercase()).collect();
+            if !hosts.iter().all(|host| egress::is_host(host)) {
+                return Err(Error::invalid(
+                    "--allow",
+                    "must be a host such as hooks.example.com or *.example.com",
+                ));
+            }
+            let hosts = (!any).then_some(hosts);
+            egress::set_policy(db, org_id, hosts.as_deref()).await?;
+            Ok(json!({ "org_id": org_id, "slug": slug, "allowed_hosts": hosts }))
+        }
         OrgChore::List => {
             let rows = sqlx::query(
                 "-- operator.list_orgs\n select org_id, slug, registration, created_at from organization order by slug",

@@ -13,6 +13,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::call::holds::Holds;
+use crate::call::seal::Seal;
 use crate::call::ticket::Tickets;
 use crate::call::turns::Turns;
 use crate::call::{Dispatch, Registry, Terms};
@@ -24,6 +25,7 @@ use crate::doors::accept::{self, Drain, Limits};
 use crate::doors::front::{Sites, front, ops_front};
 use crate::doors::probes::{self, Check, Checks};
 use crate::doors::reception::Reception;
+use crate::egress::{Egress, Roots};
 use crate::gate::{Gate, RateLimits, pods};
 use crate::inbox::Poster;
 use crate::postgres::{pool, schema};
@@ -59,15 +61,17 @@ impl Pod {
     /// Builds a pod over a database that is at this version's schema, and serves.
     ///
     /// # Errors
-    /// A listener's address that cannot be bound, a toolset that does not exist, or no secret key.
+    /// A listener's address that cannot be bound, a toolset that does not exist, no secret key, or no roots where
+    /// the settings say.
     pub async fn start(
         config: &Config,
         registry: Registry,
         options: PgConnectOptions,
     ) -> Result<Pod, StartRefused> {
         check_toolsets(config, &registry)?;
-        let tickets =
-            Tickets::new(config.secret_key.as_ref().ok_or(StartRefused::without_secret())?.reveal());
+        let secret = config.secret_key.as_ref().ok_or(StartRefused::without_secret())?;
+        let tickets = Tickets::new(secret.reveal());
+        let egress = egress(config)?;
         let metrics = telemetry::install(&config.log);
         let listener = bind(config.listen, "WAYPOST_LISTEN").await?;
         let address = local(&listener)?;
@@ -83,8 +87,9 @@ impl Pod {
             caps: config.caps,
             register_limit: config.register_limit,
             tickets,
+            seal: Seal::new(secret.reveal()),
         };
-        let dispatch = dispatch(config, terms, &options, drain.closing.clone());
+        let dispatch = dispatch(config, terms, egress, &options, drain.closing.clone());
         let (unready, stop) = (CancellationToken::new(), CancellationToken::new());
         let checks = checks(dispatch.pool.clone(), unready.clone());
         let limits = RateLimits::new(config.rate_limit);
@@ -96,6 +101,8 @@ impl Pod {
         for (name, task) in dispatch.wakes.tasks(&options, &stop).into_iter().chain(lanes) {
             background.spawn(named(name, task));
         }
+        let webhooks = chores::webhooks::run(dispatch.clone(), options.clone(), stop.clone());
+        background.spawn(named("webhooks", webhooks));
         background.spawn(named("chores", chores::run(options, stop.clone())));
         let sharing = pods::run(dispatch.pool.clone(), limits.clone(), drain.closing.clone());
         background.spawn(named("pods", until(stop.clone(), sharing)));
@@ -187,6 +194,7 @@ fn local(listener: &TcpListener) -> Result<SocketAddr, StartRefused> {
 fn dispatch(
     config: &Config,
     terms: Terms,
+    egress: Egress,
     options: &PgConnectOptions,
     draining: CancellationToken,
 ) -> Dispatch {
@@ -194,12 +202,26 @@ fn dispatch(
     Dispatch {
         pool: pool::open(options.clone(), config.pool),
         terms: Arc::new(terms),
+        egress,
         poster: Poster::new(config.caps, wakes.clone()),
         wakes,
         turns: Turns::new(config.pool),
         holds: Holds::new(config.holds),
         draining,
     }
+}
+
+/// The way out, with the roots that are believed there.
+fn egress(config: &Config) -> Result<Egress, StartRefused> {
+    let roots = Roots::load(config.egress_ca.as_deref()).map_err(|error| {
+        StartRefused::Setting(format!("WAYPOST_EGRESS_CA: the file cannot be used: {error}"))
+    })?;
+    if roots.is_empty() {
+        tracing::warn!(
+            "this system has no root certificates: webhooks reach nobody; install ca-certificates"
+        );
+    }
+    Ok(Egress::new(roots, config.resolver.clone(), config.unsafe_egress))
 }
 
 fn reception(config: &Config, registry: Registry, dispatch: &Dispatch, limits: RateLimits) -> Reception {

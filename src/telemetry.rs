@@ -28,6 +28,8 @@ pub const MESSAGES_POSTED: &str = "waypost_messages_posted_total";
 pub const POSTED_TOGETHER: &str = "waypost_posted_together";
 /// Sleepers woken. Label: `source` (local, notified, swept).
 pub const WAKES: &str = "waypost_wakes_total";
+/// Notices of webhooks. Label: `outcome` (told, failed, given_up).
+pub const NOTICES: &str = "waypost_webhook_notices_total";
 /// Database connections of the pool. Label: `state` (idle, busy).
 pub const POOL_CONNECTIONS: &str = "waypost_pool_connections";
 
@@ -137,6 +139,7 @@ fn describe() {
     describe_counter!(CALLS, "Calls of tools, by tool and outcome");
     describe_histogram!(CALL_SECONDS, Unit::Seconds, "Seconds a call of a tool took, waiting included");
     describe_counter!(HTTP_REQUESTS, "Requests answered at either listener, by route and status");
+    describe_counter!(NOTICES, "Notices of webhooks, by outcome");
     describe_gauge!(HTTP_CONNECTIONS, "Connections open now");
     describe_gauge!(HELD_READS, "Reads and streams held now");
     describe_counter!(MESSAGES_POSTED, "Messages stored for a recipient");

@@ -36,7 +36,7 @@ impl Dispatch {
             let outcome = match job.entry.spec.effect {
                 Effect::Statements => self.read(job, held_for).await,
                 Effect::Transaction => self.write(job, held_for).await,
-                Effect::Posting => self.post(job, in_hand).await,
+                Effect::Posting | Effect::Outward => self.on_demand(job, in_hand).await,
             };
             match outcome {
                 Err(Failed::Collided(_)) if collisions < MOST_COLLISIONS => collisions += 1,
@@ -57,8 +57,8 @@ impl Dispatch {
         Ok(ran?)
     }
 
-    /// A connection is held while it reads, and none while its posting is carried out.
-    async fn post(&self, job: &Job, in_hand: &InHand) -> Result<Ran, Failed> {
+    /// A connection is held while it reads, and none while its posting is carried out or somebody outside is called.
+    async fn on_demand(&self, job: &Job, in_hand: &InHand) -> Result<Ran, Failed> {
         let mut call = self.open(job, Db::on_demand(&self.pool, &self.turns, in_hand), None);
         let ran = match timeout(ATTEMPT + ANSWERED, job.command.run(&mut call)).await {
             Ok(ran) => ran,

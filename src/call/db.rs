@@ -57,7 +57,9 @@ impl<'a> Db<'a> {
     /// something is dropped instead, and closed by that.
     pub(super) fn release(&mut self) -> Result<()> {
         match &mut self.0 {
-            Source::Open(_) => Err(Error::internal("only a tool whose effect is a posting posts")),
+            Source::Open(_) => {
+                Err(Error::internal("only a tool that takes its connection on demand gives it back"))
+            }
             Source::OnDemand { taken, in_hand, .. } => {
                 taken.take().into_iter().for_each(|taken| taken.connection.release());
                 in_hand.set(false);

@@ -31,11 +31,7 @@ impl Dialect {
     /// more, since it stands beside every tool.
     pub fn failure_schema(self) -> Value {
         match self {
-            Dialect::Mailbox => json!({
-                "type": "object",
-                "required": ["error"],
-                "properties": { "error": { "type": "object", "required": ["code", "message", "retryable"] } },
-            }),
+            Dialect::Mailbox => json!({ "type": "object", "required": ["error"] }),
         }
     }
 }

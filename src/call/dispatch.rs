@@ -19,6 +19,7 @@ use super::progress::{Note, Progress};
 use super::registry::{Command, Entry, Ran};
 use super::turns::Turns;
 use super::{Access, Caller, Effect, Error, Result, Terms};
+use crate::egress::Egress;
 use crate::error::{QueueFull, cause};
 use crate::inbox::{Poster, Posting, Verdict};
 use crate::telemetry;
@@ -39,6 +40,8 @@ pub struct Dispatch {
     pub poster: Poster,
     /// Who is woken by what was committed.
     pub wakes: Wakes,
+    /// The way out.
+    pub egress: Egress,
     /// Who works on those connections.
     pub turns: Turns,
     /// Held reads of this pod.
@@ -76,12 +79,29 @@ pub struct Call<'a> {
     pub(super) news: Vec<News>,
     pub(super) posted: u64,
     poster: &'a Poster,
+    wakes: &'a Wakes,
+    egress: &'a Egress,
     pub(super) is_posting: bool,
     progress: &'a Progress,
     is_replay: bool,
 }
 
-impl Call<'_> {
+impl<'a> Call<'a> {
+    /// The way out. Only for tools whose [effect](super::Effect::Outward) it is: nobody holds a connection
+    /// while somebody outside takes their time.
+    ///
+    /// # Errors
+    /// `internal_error` for other tools.
+    pub fn egress(&mut self) -> Result<&'a Egress> {
+        self.db.release()?;
+        Ok(self.egress)
+    }
+
+    /// Says that a webhook became due by a statement that stands already.
+    pub fn ring_webhooks(&self) {
+        self.wakes.ring_webhooks();
+    }
+
     /// Wakes who waits for `topic`, once the transaction is committed.
     pub fn ring(&mut self, topic: Topic, at: i64) {
         self.news.push((topic, at));
@@ -196,7 +216,7 @@ impl Dispatch {
     pub(super) async fn look(&self, job: &Arc<Job>, held_for: Option<Duration>) -> Result<Ran> {
         let (dispatch, job) = (self.clone(), job.clone());
         let in_hand = InHand::default();
-        let takes_own_turns = job.entry.spec.effect == Effect::Posting;
+        let takes_own_turns = matches!(job.entry.spec.effect, Effect::Posting | Effect::Outward);
         let work = {
             let in_hand = in_hand.clone();
             async move { dispatch.attempts(&job, held_for, &in_hand).await }
@@ -220,6 +240,8 @@ impl Dispatch {
             news: Vec::new(),
             posted: 0,
             poster: &self.poster,
+            wakes: &self.wakes,
+            egress: &self.egress,
             is_posting: false,
             progress: &job.progress,
             is_replay: false,

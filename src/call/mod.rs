@@ -22,6 +22,7 @@ pub(crate) mod page;
 pub mod progress;
 pub mod registry;
 pub(crate) mod schema;
+pub mod seal;
 pub(crate) mod terms;
 pub(crate) mod ticket;
 pub mod tool;

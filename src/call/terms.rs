@@ -1,6 +1,7 @@
 //! What this deployment allows: the settings that tools and the gate judge by.
 
 use super::Organization;
+use super::seal::Seal;
 use super::ticket::Tickets;
 pub use crate::config::{Caps, Holds as HoldLimits};
 
@@ -15,12 +16,19 @@ pub struct Terms {
     pub register_limit: u32,
     /// Leave to open streams without headers.
     pub tickets: Tickets,
+    /// Seals what is kept and never shown.
+    pub seal: Seal,
 }
 
 impl Terms {
     /// Where an organization's doors are.
     pub fn root(&self, org: &Organization) -> String {
-        match &*org.slug {
+        self.root_of(&org.slug)
+    }
+
+    /// The same, for whoever knows the organization's slug alone.
+    pub fn root_of(&self, slug: &str) -> String {
+        match slug {
             Organization::DEFAULT => self.public_url.clone(),
             slug => format!("{}/o/{slug}", self.public_url),
         }

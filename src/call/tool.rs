@@ -121,6 +121,9 @@ pub enum Effect {
     Transaction,
     /// By what it posts ([`Call::post`]), all of it or nothing; beside that it only reads.
     Posting,
+    /// Statement by statement, with calls to the outside ([`Call::egress`]) between them, during which it holds no
+    /// connection. A call that collides or loses its connection does all of it again.
+    Outward,
 }
 
 /// MCP's tool annotations, all of them explicit.
@@ -168,7 +171,7 @@ pub struct Route {
     /// The path below the organization's root, such as `/api/v1/agents/{agent_id}/keys`;
     /// names in braces are arguments.
     pub path: &'static str,
-    /// 200, or 201 for what makes something.
+    /// 200, 201 for what makes something, or 204 for what answers nothing.
     pub success: u16,
     /// Arguments that this route fixes, such as `scope` on the rooms rail.
     pub fixed: &'static [(&'static str, &'static str)],
@@ -205,6 +208,11 @@ impl Route {
     /// `DELETE path`.
     pub const fn delete(path: &'static str) -> Route {
         Route { method: Method::Delete, path, success: 200, fixed: &[], is_stream: false }
+    }
+    /// The same, answering 204 and nothing.
+    pub const fn emptily(mut self) -> Route {
+        self.success = 204;
+        self
     }
     /// The same, answering 201 (200 when the answer is a replay).
     pub const fn creating(mut self) -> Route {

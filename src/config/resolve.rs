@@ -11,6 +11,7 @@ const URL: &str = "an http or https URL without credentials, query or fragment";
 const HOSTS: &str = "host names separated by commas, each with or without a port, or *";
 const ORIGINS: &str = "origins such as https://app.example.com separated by commas, or *";
 const NETWORKS: &str = "networks such as 10.0.0.0/8 separated by commas";
+const UNSAFE_EGRESS: &str = "loopback or unset, and unset unless WAYPOST_LISTEN is a loopback address";
 const COUNT: &str = "a whole number from 0 to 1000000; 0 means no limit";
 const TIME: &str = "a number of seconds from 0 to 3600";
 
@@ -46,6 +47,11 @@ impl Config {
             self.trusted_proxies = proxies;
         }
         self.secret_key = given.read("WAYPOST_SECRET_KEY", "32 bytes in base64", value::key)?;
+        self.egress_ca = given.path("WAYPOST_EGRESS_CA");
+        let is_loopback = self.listen.ip().is_loopback();
+        let loopback = |text: &str| (text == "loopback" && is_loopback).then_some(true);
+        let unsafe_egress = given.read("WAYPOST_UNSAFE_EGRESS", UNSAFE_EGRESS, loopback)?;
+        self.unsafe_egress = unsafe_egress.unwrap_or(false);
         Ok(())
     }
 

@@ -42,6 +42,21 @@ pub enum OrgChore {
         #[arg(long, value_enum, default_value_t = Registration::Open)]
         registration: Registration,
     },
+    /// Set where requests of an organization (webhooks) may go; prints what stands then
+    #[command(group = clap::ArgGroup::new("hosts").required(true))]
+    Egress {
+        /// The organization's slug
+        slug: String,
+        /// A host, or *.example.com for all below one; may be said again
+        #[arg(long, group = "hosts", value_name = "HOST")]
+        allow: Vec<String>,
+        /// No host at all
+        #[arg(long, group = "hosts")]
+        none: bool,
+        /// Every public host, as long as nothing is set
+        #[arg(long, group = "hosts")]
+        any: bool,
+    },
     /// List the organizations
     List,
 }

@@ -141,6 +141,18 @@ pub const SETTINGS: &[Setting] = &[
         "networks (CIDR) whose X-Forwarded-For is believed [default: none]",
     ),
     setting(
+        "WAYPOST_EGRESS_CA",
+        "egress-ca",
+        "FILE",
+        "PEM roots believed beside the system's, for what leaves [default: none]",
+    ),
+    setting(
+        "WAYPOST_UNSAFE_EGRESS",
+        "unsafe-egress",
+        "loopback",
+        "lets webhooks reach this machine at any port; for tests, on a loopback listener only [default: unset]",
+    ),
+    setting(
         "WAYPOST_DRAIN_DELAY",
         "drain-delay",
         "SECONDS",
@@ -154,8 +166,6 @@ pub const SETTINGS: &[Setting] = &[
     ),
     setting("WAYPOST_LOG", "log", "FILTER", "what is logged, as in RUST_LOG [default: RUST_LOG, else info]"),
     without_effect("WAYPOST_ADMIN_TOKEN", "admin-token", "TOKEN"),
-    without_effect("WAYPOST_EGRESS_CA", "egress-ca", "FILE"),
-    without_effect("WAYPOST_UNSAFE_EGRESS", "unsafe-egress", "loopback"),
     without_effect("OTEL_EXPORTER_OTLP_ENDPOINT", "otel-exporter-otlp-endpoint", "URL"),
 ];
 

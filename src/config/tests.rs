@@ -59,6 +59,7 @@ fn every_setting_is_accepted_as_flag_and_as_variable() {
             "WAYPOST_SECRET_KEY" => "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=",
             "WAYPOST_PUBLIC_URL" | "WAYPOST_ALLOWED_ORIGINS" => "https://inbox.example.com",
             "WAYPOST_TRUSTED_PROXIES" => "10.0.0.0/8",
+            "WAYPOST_UNSAFE_EGRESS" => "loopback",
             name if name.ends_with("LISTEN") => "127.0.0.1:1",
             _ => "7",
         };
@@ -97,6 +98,7 @@ fn what_cannot_work_is_one_sentence_that_echoes_no_value() {
         ("WAYPOST_DEFAULT_TOOLSETS", "mailbox,,hunter2"),
         ("WAYPOST_SECRET_KEY", "hunter2"),
         ("WAYPOST_TRUSTED_PROXIES", "hunter2"),
+        ("WAYPOST_UNSAFE_EGRESS", "hunter2"),
         ("WAYPOST_DRAIN_LIMIT", "NaN"),
         ("WAYPOST_LOG", "a=b=hunter2"),
     ] {
@@ -142,6 +144,13 @@ fn chores_carry_their_arguments() {
     let agent = AgentChore::Create { org: slug, name: None };
     assert_eq!(role(&["agent", "create", "--org", "acme"]), Role::Chore(Chore::Agent(agent)));
     assert_eq!(role(&["openapi"]), Role::OpenApi);
+    let allow = vec!["a.example.com".to_owned(), "*.example.org".to_owned()];
+    let limited = OrgChore::Egress { slug: "acme".to_owned(), allow, none: false, any: false };
+    let words = ["org", "egress", "acme", "--allow", "a.example.com", "--allow", "*.example.org"];
+    assert_eq!(role(&words), Role::Chore(Chore::Org(limited)));
+    for wrong in [&["org", "egress", "acme"][..], &["org", "egress", "acme", "--none", "--any"]] {
+        assert!(read(wrong, &[]).is_err());
+    }
 }
 
 #[test]
@@ -165,6 +174,16 @@ fn lists_are_read_as_hosts_origins_and_networks() {
     assert_eq!(given.allowed_origins, Allowed::List(vec!["https://app.example.com:8443".to_owned()]));
     assert_eq!(given.trusted_proxies[1].to_string(), "192.0.2.1/32");
     assert_eq!(given.ops_listen, None);
+}
+
+#[test]
+fn webhooks_reach_this_machine_only_where_the_listener_is_on_it_too() {
+    assert!(config(&[], &[("WAYPOST_UNSAFE_EGRESS", "loopback")]).unsafe_egress);
+    assert!(!config(&[], &[]).unsafe_egress);
+    for listen in ["0.0.0.0:8080", "[::]:8080", "192.0.2.1:80"] {
+        let sentence = refusal(&["--listen", listen], &[("WAYPOST_UNSAFE_EGRESS", "loopback")]);
+        assert!(sentence.contains("unless WAYPOST_LISTEN is a loopback address"), "{sentence}");
+    }
 }
 
 #[test]

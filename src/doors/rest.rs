@@ -173,6 +173,9 @@ fn shown(name: &str) -> String {
 fn success(route: Route, ran: &Ran) -> Response {
     let made = StatusCode::from_u16(route.success).unwrap_or(StatusCode::OK);
     let status = if ran.replayed { StatusCode::OK } else { made };
+    if status == StatusCode::NO_CONTENT {
+        return (status, [(CACHE_CONTROL, "no-store")]).into_response();
+    }
     let headers = [(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, "no-store")];
     (status, headers, ran.answer.to_string()).into_response()
 }

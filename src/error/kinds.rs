@@ -48,7 +48,7 @@ fn after(kind: &Error) -> Option<Error> {
         Error::MailboxFull { per_sender: false, .. } => full(true),
         Error::MailboxFull { per_sender: true, .. } => Error::PayloadTooLarge { limit: 262_144 },
         Error::PayloadTooLarge { .. } => Error::invalid("limit", "must be at least 1"),
-        Error::Invalid { .. } => {
+        Error::Invalid { .. } | Error::UrlRefused { .. } => {
             Error::UnknownField { field: "recipient".into(), suggestion: Some("recipient_agent_id".into()) }
         }
         Error::UnknownField { .. } => mismatch(ProbePart::Nonce),

@@ -163,6 +163,35 @@ async fn rows_unacked(
     .await
 }
 
+/// The oldest of what nobody acked after one seq and up to another.
+pub async fn unacked(
+    db: &mut PgConnection,
+    reader: &Reader,
+    after: i64,
+    upto: i64,
+    most: i64,
+) -> sqlx::Result<Vec<Envelope>> {
+    let rows = sqlx::query(
+        "-- inbox.unacked
+         select e.seq, m.message_id, m.sender_agent_id, m.sender_name, m.message_type, m.thread_id, m.ack_requested,
+            m.ack_deadline
+         from inbox_entry e join message m using (org_id, message_id)
+         where e.org_id = $1 and e.agent_id = $2 and e.acked_at is null and e.seq > $3 and e.seq <= $4
+         order by e.seq limit $5",
+    )
+    .bind(reader.org_id)
+    .bind(reader.agent_id)
+    .bind(after)
+    .bind(upto)
+    .bind(most)
+    .fetch_all(db)
+    .await?;
+    rows.iter()
+        .filter_map(|row| envelope(row, reader).transpose())
+        .map(|read| read.map(|(_, envelope)| envelope))
+        .collect()
+}
+
 fn envelope(row: &PgRow, reader: &Reader) -> sqlx::Result<Option<(i64, Envelope)>> {
     let Some(seq) = row.try_get("seq")? else { return Ok(None) };
     let (id, agent_id): (Uuid, Option<Uuid>) = (row.try_get("message_id")?, row.try_get("sender_agent_id")?);

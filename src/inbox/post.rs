@@ -33,21 +33,21 @@ pub async fn post(db: &mut PgConnection, caps: Caps, postings: &[Posting], care:
     count_senders(db, postings, caps, &mut facts).await?;
     find_entries(db, postings, &mut facts).await?;
     let mut verdicts = judge(postings, &mut facts, caps);
-    let lost = write(db, postings, &verdicts).await?;
+    let (lost, hook_is_due) = write(db, postings, &verdicts).await?;
     if leads_others_astray(postings, &lost) {
         return Ok(Judged::Astray);
     }
     judge_again(db, postings, &mut verdicts, &lost).await?;
     settle(db, postings, &verdicts, facts.now).await?;
     verify(db, postings, &verdicts).await?;
-    Ok(Judged::Verdicts(verdicts))
+    Ok(Judged::Verdicts { verdicts, hook_is_due })
 }
 
 /// One posting in a transaction that does more: of a new agent, whose mailbox nobody else can see yet.
 pub async fn post_alone(db: &mut PgConnection, caps: Caps, posting: Posting) -> Result<Verdict> {
     let care = Care { patience: Patience::Wait, looks_up_keys: false };
     match post(db, caps, &[posting], care).await? {
-        Judged::Verdicts(mut verdicts) => {
+        Judged::Verdicts { mut verdicts, .. } => {
             verdicts.pop().ok_or_else(|| Error::internal("a posting without a verdict"))
         }
         Judged::Astray => Err(Error::internal("a posting alone leads nobody astray")),

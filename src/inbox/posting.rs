@@ -192,8 +192,13 @@ pub struct Care {
 /// What became of a batch.
 #[derive(Debug)]
 pub enum Judged {
-    /// In the postings' order.
-    Verdicts(Vec<Verdict>),
+    /// What stands, once it is committed.
+    Verdicts {
+        /// In the postings' order.
+        verdicts: Vec<Verdict>,
+        /// Whether a webhook became due.
+        hook_is_due: bool,
+    },
     /// A key turned out taken after postings behind it had been judged: the transaction must be undone, and
     /// the batch carried out again with its keys looked up, or one by one.
     Astray,

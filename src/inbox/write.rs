@@ -13,18 +13,19 @@ use crate::error::Result;
 /// Writes keys, messages, entries and the mailboxes' new state in one statement.
 ///
 /// Answers with the places of the postings whose key was taken before: nothing of them is written.
+/// Beside it stands whether a webhook became due.
 pub(super) async fn write(
     db: &mut PgConnection,
     postings: &[Posting],
     verdicts: &[Verdict],
-) -> Result<HashSet<i32>> {
+) -> Result<(HashSet<i32>, bool)> {
     let keyed = keyed(postings, verdicts);
     let letters = letters(postings, verdicts);
     if keyed.is_empty() && letters.is_empty() {
-        return Ok(HashSet::new());
+        return Ok((HashSet::new(), false));
     }
     let key = |place: &i32| postings[*place as usize].key.as_ref();
-    let lost: Vec<i32> = sqlx::query_scalar(WRITE)
+    let mut lost: HashSet<i32> = sqlx::query_scalar(WRITE)
         .bind(keyed.iter().map(|(place, _, _)| *place).collect::<Vec<_>>())
         .bind(keyed.iter().map(|(_, of, _)| of.0).collect::<Vec<_>>())
         .bind(keyed.iter().map(|(_, of, _)| of.1).collect::<Vec<_>>())
@@ -55,10 +56,19 @@ pub(super) async fn write(
         .bind(letters.iter().map(|line| line.letter.counted).collect::<Vec<_>>())
         .bind(letters.iter().map(|line| line.delivered.created_at).collect::<Vec<_>>())
         .fetch_all(db)
-        .await?;
-    Ok(lost.into_iter().collect())
+        .await?
+        .into_iter()
+        .collect();
+    let is_due = lost.remove(&DUE);
+    Ok((lost, is_due))
 }
 
+/// In the place of a posting: a webhook became due.
+const DUE: i32 = -1;
+
+/// The row of a webhook is touched whatever its state, so that a call to it that ends meanwhile waits for this
+/// posting and then looks again: between the two no mail is forgotten.
+///
 /// Keys go in by the order of their text: two batches that meet on one wait for each
 /// other one way only.
 const WRITE: &str = "-- inbox.write
@@ -91,12 +101,16 @@ const WRITE: &str = "-- inbox.write
         select org_id, agent_id, max(seq) as last_seq, count(*)::int as open,
             count(*) filter (where counted)::int as counted, count(*) filter (where ack_requested)::int as ack_wanted
         from letter group by org_id, agent_id
+    ), due as (
+        update webhook w set due_at = case w.state when 'active' then clock_timestamp() else w.due_at end
+        from grown g where w.org_id = g.org_id and w.agent_id = g.agent_id
+        returning w.state
     ), moved as (
         update mailbox m set last_seq = g.last_seq, open = m.open + g.open, counted = m.counted + g.counted,
             ack_wanted = m.ack_wanted + g.ack_wanted
         from grown g where m.org_id = g.org_id and m.agent_id = g.agent_id
     )
-    select place from lost";
+    select place from lost union all select -1 where exists (select from due where state = 'active')";
 
 /// A letter that goes in, and the place of its posting in the batch.
 struct Line<'a> {

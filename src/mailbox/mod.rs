@@ -24,6 +24,11 @@ mod rows;
 pub mod rules;
 mod stream_ticket;
 pub mod wallet;
+pub mod webhook;
+mod webhook_delete;
+mod webhook_register;
+mod webhook_show;
+mod webhook_verify;
 mod who_am_i;
 
 pub use owned::{mint_agent_key, revoke_keys};
@@ -51,6 +56,10 @@ pub fn toolset() -> Toolset {
     .with::<mailbox_stream::MailboxStream>()
     .with::<mailbox_claim::MailboxClaim>()
     .with::<mailbox_ack::MailboxAck>()
+    .with::<webhook_register::WebhookRegister>()
+    .with::<webhook_verify::WebhookVerify>()
+    .with::<webhook_delete::WebhookDelete>()
+    .with::<webhook_show::WebhookShow>()
     .with::<mailbox_summary::MailboxSummary>()
     .with::<mailbox_message::MailboxMessage>()
     .with::<stream_ticket::StreamTicket>()

@@ -56,6 +56,8 @@ struct Inner {
     told: Notify,
     /// Rung when the listener (re)started.
     sweep_now: Notify,
+    /// Rung when a webhook became due here.
+    webhooks_due: Notify,
     /// Credentials revoked a moment ago, for who remembers sessions.
     revoked: Cache<Uuid, ()>,
 }
@@ -67,6 +69,7 @@ impl Default for Wakes {
             untold: Mutex::default(),
             told: Notify::new(),
             sweep_now: Notify::new(),
+            webhooks_due: Notify::new(),
             revoked: Cache::builder().max_capacity(MOST_REVOKED).time_to_live(KEEP_REVOKED).build(),
         }))
     }
@@ -96,6 +99,16 @@ impl Wakes {
         }
         drop(untold);
         self.0.told.notify_one();
+    }
+
+    /// Tells this pod that webhooks became due. No other pod need hear of it: whoever is late finds them by sweep.
+    pub fn ring_webhooks(&self) {
+        self.0.webhooks_due.notify_one();
+    }
+
+    /// Returns once webhooks became due, also while nobody waited for it.
+    pub async fn webhooks_due(&self) {
+        self.0.webhooks_due.notified().await;
     }
 
     /// The right to be woken. Subscribe before the first read: what is stored in

@@ -41,6 +41,7 @@ class Pod:
             "WAYPOST_DATA_DIR": str(self.folder / "data"),
             "WAYPOST_REGISTER_LIMIT": "0",
             "WAYPOST_RATE_LIMIT": "0",
+            "WAYPOST_UNSAFE_EGRESS": "loopback",
         }
         self.process = subprocess.Popen(
             [self.program, "serve"],

@@ -63,6 +63,15 @@ def tell(open_client, pod, hangs_up):
     mail = tale.works(anyone, "mailbox_check", **as_ada)["messages"]
     assert mail[-1]["id"] == acked["reply"]["message_id"], mail
 
+    # Nobody listens there: a failed attempt is an answer. Nothing leaves this machine.
+    endpoint = {"url": "https://127.0.0.1:9/mail", "secret": "a long random text"}
+    assert tale.works(as_bob, "webhook_register", **endpoint)["state"] == "pending"
+    tale.refuses(as_bob, "webhook_register", "validation_error", **endpoint | {"url": "http://example.com/"})
+    assert tale.works(as_bob, "webhook_verify")["verified"] is False
+    assert tale.works(as_bob, "webhook_delete")["deleted"] is True
+    tale.refuses(as_bob, "webhook_verify", "not_found")
+    tale.refuses(as_bob, "webhook_delete", "not_found")
+
     owner = {"owner_key": ada["owner_key"], "agent_id": ada["agent_id"]}
     renewed = tale.works(anyone, "renew_agent_key", **owner)
     assert tale.works(anyone, "who_am_i", box_key=renewed["api_key"])["agent_id"] == ada["agent_id"]

@@ -127,7 +127,7 @@ impl Batch {
             let mut db = PgConnection::connect_with(&self.house.options).await.unwrap();
             sqlx::raw_sql("begin").execute(&mut db).await.unwrap();
             let care = Care { patience: Patience::Skip, looks_up_keys };
-            if let Judged::Verdicts(verdicts) = post(&mut db, CAPS, &postings, care).await.unwrap() {
+            if let Judged::Verdicts { verdicts, .. } = post(&mut db, CAPS, &postings, care).await.unwrap() {
                 sqlx::raw_sql("commit").execute(&mut db).await.unwrap();
                 return verdicts;
             }

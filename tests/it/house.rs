@@ -2,6 +2,7 @@
 
 pub mod cluster;
 
+use std::net::Ipv4Addr;
 use std::sync::LazyLock;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use sqlx::postgres::PgConnectOptions;
 use tokio::time::timeout;
 use waypost::call::{Entry, Registry};
 use waypost::config::{Config, Secret};
+use waypost::egress::Resolver;
 use waypost::error::kinds;
 use waypost::pod::Pod;
 
@@ -58,10 +60,18 @@ pub struct Answer {
 /// The secret key of every pod in tests.
 pub const SECRET_KEY: [u8; 32] = [7; 32];
 
-/// The settings of pods in tests: no limits on registrations and requests.
+/// The settings of pods in tests: no limits on registrations and requests, and every host is this machine, so that
+/// nothing leaves it.
 pub fn settings() -> Config {
-    let secret_key = Some(Secret::new(SECRET_KEY));
-    Config { register_limit: 0, rate_limit: 0, log: "error".into(), secret_key, ..Config::default() }
+    Config {
+        register_limit: 0,
+        rate_limit: 0,
+        log: "error".into(),
+        secret_key: Some(Secret::new(SECRET_KEY)),
+        unsafe_egress: true,
+        resolver: Resolver::new(|_| Box::pin(async { Ok(vec![Ipv4Addr::LOCALHOST.into()]) })),
+        ..Config::default()
+    }
 }
 
 impl House {

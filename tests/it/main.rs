@@ -30,3 +30,4 @@ mod rest;
 mod streams;
 mod wakes;
 mod walks;
+mod webhooks;

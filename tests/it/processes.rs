@@ -162,7 +162,7 @@ async fn a_pod_that_its_database_has_no_room_for_is_refused() {
     let refused = program::run(crowded).await;
     let said = String::from_utf8(refused.stderr).unwrap();
     assert_eq!(refused.status.code(), Some(2), "{said}");
-    assert!(said.contains("uses 1006 connections") && said.contains("max_connections"), "{said}");
+    assert!(said.contains("uses 1010 connections") && said.contains("max_connections"), "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -48,15 +48,32 @@ fn tool(entry: &Entry) -> Value {
     })
 }
 
-/// A schema without its descriptions: a model reads answers as they come, and every word listed here is
-/// paid for in each conversation. `openapi.yaml` has them.
+/// A schema without its descriptions and formats, and below its own members without what is required: a model reads
+/// answers as they come, and every word listed here is paid for in each conversation. `openapi.yaml` has them.
 fn terse(schema: &Value) -> Value {
+    let Value::Object(members) = schema else { return without(schema, NEVER_LISTED) };
+    let kept = members.iter().filter(|(name, _)| !NEVER_LISTED.contains(&name.as_str()));
+    let members = kept.map(|(name, value)| match (name.as_str(), value) {
+        ("properties", value) => (name.clone(), without(value, NOT_LISTED_BELOW)),
+        (_, Value::Array(forms)) => (name.clone(), forms.iter().map(terse).collect()),
+        (_, value) => (name.clone(), value.clone()),
+    });
+    Value::Object(members.collect())
+}
+
+const NEVER_LISTED: &[&str] = &["description", "format"];
+const NOT_LISTED_BELOW: &[&str] = &["description", "format", "required"];
+
+/// Without those keywords; a property that is called as one of them stays.
+fn without(schema: &Value, keywords: &[&str]) -> Value {
     match schema {
         Value::Object(members) => {
-            let kept = members.iter().filter(|(name, value)| *name != "description" || !value.is_string());
-            Value::Object(kept.map(|(name, value)| (name.clone(), terse(value))).collect())
+            let is_kept =
+                |(name, value): &(&String, &Value)| value.is_object() || !keywords.contains(&name.as_str());
+            let kept = members.iter().filter(is_kept);
+            Value::Object(kept.map(|(name, value)| (name.clone(), without(value, keywords))).collect())
         }
-        Value::Array(items) => items.iter().map(terse).collect(),
+        Value::Array(items) => items.iter().map(|item| without(item, keywords)).collect(),
         scalar => scalar.clone(),
     }
 }

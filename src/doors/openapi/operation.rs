@@ -139,6 +139,7 @@ impl Operation<'_> {
                 succeeds(200, "The answer of an earlier call with the same key, again.");
                 succeeds(201, "Done.");
             }
+            204 => _ = responses.insert("204".to_owned(), json!({ "description": "Done." })),
             other => succeeds(other, "Done."),
         }
         for status in self.refusals() {

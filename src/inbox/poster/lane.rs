@@ -63,6 +63,7 @@ struct Began {
     db: PgConnection,
     xid: Xid,
     verdicts: Vec<Verdict>,
+    hook_is_due: bool,
 }
 
 /// How a try at a batch ended.
@@ -168,11 +169,14 @@ impl Lane {
             Err(_) => return Tried::Lost(silence().into()),
         };
         self.is_lost = false;
-        let Began { mut db, xid, verdicts } = began;
+        let Began { mut db, xid, verdicts, hook_is_due } = began;
         match transaction::commit(&mut db, &xid, &self.options).await {
             Ended::Committed { is_answered } => {
                 self.db = is_answered.then_some(db);
                 self.tell(&verdicts, postings, true);
+                if hook_is_due {
+                    self.desk.wakes.ring_webhooks();
+                }
                 Tried::Done(verdicts)
             }
             Ended::Aborted(error) => Tried::Refused(error.into()),
@@ -191,7 +195,9 @@ impl Lane {
         let mut db = self.connection().await.map_err(lost)?;
         let xid = transaction::begin(&mut db).await.map_err(lost)?;
         let refused = match post(&mut db, self.desk.caps, postings, care).await {
-            Ok(Judged::Verdicts(verdicts)) => return Ok(Began { db, xid, verdicts }),
+            Ok(Judged::Verdicts { verdicts, hook_is_due }) => {
+                return Ok(Began { db, xid, verdicts, hook_is_due });
+            }
             Ok(Judged::Astray) => Tried::Astray,
             Err(error) if is_refused(&error) => Tried::Refused(error),
             Err(error) => return Err(Tried::Lost(error)),

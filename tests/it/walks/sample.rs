@@ -52,7 +52,11 @@ pub async fn accepted(grounds: &Grounds, entry: &Arc<Entry>) -> Vec<String> {
 /// The required arguments and these others, filled with what the caller owns.
 pub fn arguments(entry: &Entry, caller: &Caller, others: &[impl AsRef<str>]) -> Map<String, Value> {
     let wanted = |name: &str| {
-        is_required(entry, name) || name == "wait" || others.iter().any(|other| other.as_ref() == name)
+        let is_addressed = entry.spec.routes.iter().any(|route| route.path.contains(&format!("{{{name}}}")));
+        is_required(entry, name)
+            || is_addressed
+            || name == "wait"
+            || others.iter().any(|other| other.as_ref() == name)
     };
     let chosen = properties(entry).into_iter().filter(|(name, _)| wanted(name));
     chosen.map(|(name, schema)| (name.to_owned(), own(entry, caller, name, schema))).collect()
@@ -76,6 +80,7 @@ fn own(entry: &Entry, caller: &Caller, name: &str, schema: &Value) -> Value {
         // The door must not hold a walk.
         "wait" => return schema.get("minimum").cloned().unwrap_or(json!(0)),
         "agent_id" => &caller.agent_id,
+        "url" => return json!("https://example.com/"),
         "recipient_agent_name" => &caller.peer_name,
         "message_id" | "in_reply_to" => &caller.message_id,
         "message_ids" => return json!([caller.message_id]),

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 use waypost::call::Error;
+use waypost::egress::Refusal;
 use waypost::error::{Candidate, Liveness, ProbePart, Retry};
 
 use super::json_schema;
@@ -15,7 +16,8 @@ fn next(kind: Option<&Error>) -> Option<Error> {
         return Some(Error::invalid("limit", "must be a whole number from 1 to 100"));
     };
     Some(match kind {
-        Error::Invalid { .. } => {
+        Error::Invalid { .. } => Error::UrlRefused { field: "url", refusal: Refusal::NotPublic },
+        Error::UrlRefused { .. } => {
             Error::UnknownField { field: "bodi".into(), suggestion: Some("body".into()) }
         }
         Error::UnknownField { suggestion: Some(_), .. } => {
