@@ -47,16 +47,20 @@ pub async fn run(dispatch: Dispatch, options: PgConnectOptions, stop: Cancellati
         terms: dispatch.terms,
         poster: dispatch.poster,
     };
-    let mut desk = Desk { courier, running: JoinSet::new(), hosts: HashMap::new(), failing: 0 };
+    let mut desk =
+        Desk { courier, running: JoinSet::new(), hosts: HashMap::new(), failing: 0, has_news: false };
     let mut tick = interval(EVERY);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        tokio::select! {
-            () = wakes.webhooks_due() => {}
-            _ = tick.tick() => {}
-            Some(done) = desk.running.join_next() => desk.ended(done),
-            () = stop.cancelled() => break,
+    while !stop.is_cancelled() {
+        if !desk.has_news {
+            tokio::select! {
+                () = wakes.webhooks_due() => {}
+                _ = tick.tick() => {}
+                Some(done) = desk.running.join_next() => desk.ended(done),
+                () = stop.cancelled() => break,
+            }
         }
+        desk.has_news = false;
         let next = Instant::now() + HOLD_OFF;
         if let Err(error) = desk.claim(&pool).await {
             tracing::warn!(cause = %cause::plain(&error), "webhooks that are due could not be looked for; trying again");
@@ -71,6 +75,8 @@ struct Desk {
     running: JoinSet<Ended>,
     hosts: HashMap<String, usize>,
     failing: usize,
+    /// Calls ended since the last claim: their rows may be due again, and there are places.
+    has_news: bool,
 }
 
 /// A call that is over, and the places it took.
@@ -112,6 +118,7 @@ impl Desk {
     }
 
     fn ended(&mut self, ended: std::result::Result<Ended, tokio::task::JoinError>) {
+        self.has_news = true;
         let Ok(Ended { authority, was_failing }) = ended else { return };
         self.failing -= usize::from(was_failing);
         if let Some(count) = self.hosts.get_mut(&authority) {
