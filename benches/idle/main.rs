@@ -81,7 +81,7 @@ async fn round(stage: &Stage, agents: &[Agent], time: Duration) -> Noted {
     tokio::time::sleep(time).await;
     let (used, took) = (stage.cpu().since(cpu), began.elapsed().as_secs_f64());
     let counted = self::queries(&mut db).await;
-    crowd.is_whole();
+    crowd.must_be_whole();
     Noted {
         bytes_each: after.saturating_sub(before) as f64 * 1024.0 / agents.len() as f64,
         pod_percent: used.pod.as_secs_f64() / took * 100.0,

@@ -37,10 +37,10 @@ fn draw(results: &Results) -> String {
     if !results.targets.is_empty() {
         let bars = results.targets.iter().map(|target| {
             let bound = target.bound.number();
-            let Row { label, unit, figure } = &target.row;
+            let Row { label, figure, .. } = &target.row;
             Bar {
-                label: format!("{label} ({} {unit})", target.bound.text()),
-                value: format!("{} {unit}", target.row.text()),
+                label: format!("{label} ({})", target.bound.text()),
+                value: target.row.text(),
                 least: figure.least / bound,
                 middle: figure.middle / bound,
                 most: figure.most / bound,

@@ -54,7 +54,7 @@ async fn run(plan: &Plan) {
             let team = work::team(&stage, &cast, turn, round).await;
             report.note(round, turn, measure(&stage, team, plan.seconds).await);
             if let Some(mut crowd) = crowd {
-                crowd.is_whole();
+                crowd.must_be_whole();
             }
             say(".");
         }

@@ -35,7 +35,7 @@ impl Crowd {
     }
 
     /// Ends the bench when one of them has ended by itself.
-    pub fn is_whole(&mut self) {
+    pub fn must_be_whole(&mut self) {
         assert!(self.0.try_join_next().is_none(), "a stream ended");
     }
 }

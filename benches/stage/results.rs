@@ -26,7 +26,7 @@ pub struct Results {
 pub struct Row {
     /// Of what.
     pub label: String,
-    /// Its unit.
+    /// Its unit; empty for a plain ratio.
     pub unit: String,
     /// The figure.
     pub figure: Spread,
@@ -101,7 +101,7 @@ impl Results {
 
     /// The rows as lines.
     pub fn listed(&self) -> String {
-        let line = |row: &Row| format!("{:<44}{:>26} {}\n", row.label, row.text(), row.unit);
+        let line = |row: &Row| format!("{:<40}{}\n", row.label, row.text());
         self.rows.iter().map(line).collect()
     }
 
@@ -109,8 +109,7 @@ impl Results {
     pub fn verdict(&self) -> String {
         let line = |target: &Target| {
             let word = if target.bound.holds(target.row.figure.middle) { "holds" } else { "MISSED" };
-            let Row { label, unit, .. } = &target.row;
-            format!("{label}: {} {unit}, {}: {word}\n", target.row.text(), target.bound.text())
+            format!("{}: {}, {}: {word}\n", target.row.label, target.row.text(), target.bound.text())
         };
         self.targets.iter().map(line).collect()
     }
@@ -124,9 +123,10 @@ impl Results {
 }
 
 impl Row {
-    /// The figure with its spread.
+    /// The figure with its spread and its unit.
     pub fn text(&self) -> String {
-        self.figure.text(digits(self.figure.middle))
+        let figure = self.figure.text(digits(self.figure.middle));
+        format!("{figure} {}", self.unit).trim_end().to_owned()
     }
 }
 
