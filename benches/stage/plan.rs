@@ -53,7 +53,9 @@ impl Plan {
             "--connections" if !self.connections.is_empty() => {
                 self.connections = value.split(',').map(|count| count.parse().ok()).collect::<Option<_>>()?;
             }
-            "--streams" if self.streams > 0 => self.streams = value.parse().ok()?,
+            "--streams" if self.streams > 0 => {
+                self.streams = value.parse().ok().filter(|count| *count > 0)?;
+            }
             _ => return None,
         }
         Some(())
