@@ -90,13 +90,15 @@ async fn round(stage: &Stage, agents: &[Agent], time: Duration) -> Noted {
     }
 }
 
-/// Statements that clients have sent so far, but for this one.
+/// Statements that clients have sent so far, but for those of this bench.
 async fn queries(db: &mut PgConnection) -> Option<i64> {
-    let installed = "select exists (select from pg_extension where extname = 'pg_stat_statements')";
+    let installed = "-- idle.installed
+        select exists (select from pg_extension where extname = 'pg_stat_statements')";
     if !sqlx::query_scalar::<_, bool>(installed).fetch_one(&mut *db).await.unwrap() {
         return None;
     }
-    let count = "select coalesce(sum(calls), 0)::bigint from pg_stat_statements
-        where toplevel and query not like '%pg_stat_statements%'";
+    let count = "-- idle.queries
+        select coalesce(sum(calls), 0)::bigint from pg_stat_statements
+        where toplevel and query not like '-- idle.%'";
     Some(sqlx::query_scalar(count).fetch_one(db).await.unwrap())
 }
