@@ -48,8 +48,9 @@ fn tool(entry: &Entry) -> Value {
     })
 }
 
-/// A schema without its descriptions and formats, and below its own members without what is required: a model reads
-/// answers as they come, and every word listed here is paid for in each conversation. `openapi.yaml` has them.
+/// A schema without its descriptions and formats, and below its own members without what is required and without the
+/// types of what may be null: a model reads answers as they come, and every word listed here is paid for in each
+/// conversation. `openapi.yaml` has them.
 fn terse(schema: &Value) -> Value {
     let Value::Object(members) = schema else { return without(schema, NEVER_LISTED) };
     let kept = members.iter().filter(|(name, _)| !NEVER_LISTED.contains(&name.as_str()));
@@ -67,6 +68,7 @@ const NOT_LISTED_BELOW: &[&str] = &["description", "format", "required"];
 /// Without those keywords; a property that is called as one of them stays.
 fn without(schema: &Value, keywords: &[&str]) -> Value {
     match schema {
+        Value::Object(members) if members.len() == 1 && members.contains_key("anyOf") => json!({}),
         Value::Object(members) => {
             let is_kept =
                 |(name, value): &(&String, &Value)| value.is_object() || !keywords.contains(&name.as_str());

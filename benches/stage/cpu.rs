@@ -9,7 +9,7 @@ const TICK: Duration = Duration::from_millis(10);
 /// CPU used up to now, or between two moments.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Cpu {
-    /// The pod.
+    /// The pods.
     pub pod: Duration,
     /// The postmaster, its live children and those that have ended.
     pub postgres: Duration,
@@ -19,12 +19,12 @@ pub struct Cpu {
 
 impl Cpu {
     /// CPU used up to now.
-    pub fn now(pod: u32, postmaster: u32) -> Cpu {
+    pub fn now(pods: impl Iterator<Item = u32>, postmaster: u32) -> Cpu {
         let server = Process::read(postmaster).map_or(Duration::ZERO, |process| process.own + process.ended);
         let backends: Duration =
             processes().filter(|process| process.parent == postmaster).map(|it| it.own).sum();
         let own = |pid| Process::read(pid).map_or(Duration::ZERO, |process| process.own);
-        Cpu { pod: own(pod), postgres: server + backends, client: own(std::process::id()) }
+        Cpu { pod: pods.map(own).sum(), postgres: server + backends, client: own(std::process::id()) }
     }
 
     /// What was used since.
