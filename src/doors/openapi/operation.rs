@@ -132,7 +132,13 @@ impl Operation<'_> {
         };
         match self.route.success {
             _ if self.route.is_stream => {
-                let content = json!({ "text/event-stream": { "schema": { "type": "string" } } });
+                // One event: the specification of OpenAPI leaves open what the schema of a stream describes.
+                let event = json!({ "type": "object", "properties": {
+                    "event": { "type": "string", "enum": ["message", "ping", "reconnect", "revoked"] },
+                    "id": { "type": "string", "pattern": "^[0-9]+$" },
+                    "data": { "type": "string" },
+                } });
+                let content = json!({ "text/event-stream": { "schema": event } });
                 responses.insert("200".into(), json!({ "description": STREAM, "content": content }));
             }
             201 => {
