@@ -117,7 +117,7 @@ fn drop_nulls(object: &mut Map<String, Value>) {
 
 fn add_credential(object: &mut Map<String, Value>, access: Access, over_mcp: bool) {
     let about = match access {
-        Access::Agent => "Your api_key, where you cannot set headers.",
+        Access::Agent => "Your api_key, if not in a header.",
         Access::Anyone => "An owner_key you already hold: the new agent then belongs to that owner.",
         Access::Owner => "The owner_key that register returned. Over REST send it as X-Owner-Key.",
     };

@@ -93,7 +93,7 @@ pub enum SpendingCapMode {
     Fixed,
 }
 
-/// One thing an agent can do.
+/// One ability.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Capability {
@@ -103,13 +103,13 @@ pub struct Capability {
     /// What it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<String>,
-    /// What it takes, such as text/plain.
+    /// Such as text/plain.
     #[serde(skip_serializing_if = "Option::is_none")]
     input_format: Option<String>,
-    /// Requests it handles well.
+    /// Sample requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     example_tasks: Option<Vec<String>>,
-    /// What it returns.
+    /// Likewise.
     #[serde(skip_serializing_if = "Option::is_none")]
     output_format: Option<String>,
     /// per_call, per_token, negotiated.

@@ -48,8 +48,8 @@ fn tool(entry: &Entry) -> Value {
     })
 }
 
-/// A schema without its descriptions and formats, and below its own members without what is required and without the
-/// types of what may be null: a model reads answers as they come, and every word listed here is paid for in each
+/// A schema without its descriptions, formats and what is required, and below its own members without bounds, choices
+/// and the types of what may be null: a model reads answers as they come, and every word listed here is paid for in each
 /// conversation. `openapi.yaml` has them.
 fn terse(schema: &Value) -> Value {
     let Value::Object(members) = schema else { return without(schema, NEVER_LISTED) };
@@ -62,8 +62,9 @@ fn terse(schema: &Value) -> Value {
     Value::Object(members.collect())
 }
 
-const NEVER_LISTED: &[&str] = &["description", "format"];
-const NOT_LISTED_BELOW: &[&str] = &["description", "format", "required"];
+const NEVER_LISTED: &[&str] = &["description", "format", "required"];
+const NOT_LISTED_BELOW: &[&str] =
+    &["description", "format", "required", "minimum", "enum", "additionalProperties"];
 
 /// Without those keywords; a property that is called as one of them stays.
 fn without(schema: &Value, keywords: &[&str]) -> Value {
