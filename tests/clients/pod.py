@@ -1,5 +1,6 @@
 """One pod in a temporary folder, restartable at the same address; on a private cluster unless it is given a database."""
 
+import base64
 import os
 import re
 import shutil
@@ -7,6 +8,8 @@ import subprocess
 import tempfile
 import urllib.request
 from pathlib import Path
+
+SECRET_KEY = base64.b64encode(bytes(range(32))).decode()
 
 
 class Pod:
@@ -41,6 +44,8 @@ class Pod:
             "WAYPOST_DATA_DIR": str(self.folder / "data"),
             "WAYPOST_REGISTER_LIMIT": "0",
             "WAYPOST_RATE_LIMIT": "0",
+            # The same for all, so that pods can share a database.
+            "WAYPOST_SECRET_KEY": SECRET_KEY,
             "WAYPOST_UNSAFE_EGRESS": "loopback",
         }
         self.process = subprocess.Popen(
