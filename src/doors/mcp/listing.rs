@@ -48,7 +48,7 @@ fn tool(entry: &Entry) -> Value {
     })
 }
 
-/// A schema without its descriptions, formats and what is required, and below its own members without bounds, choices
+/// A schema without its descriptions and formats and with one of what is required, and below its own members without bounds, choices
 /// and the types of what may be null: a model reads answers as they come, and every word listed here is paid for in each
 /// conversation. `openapi.yaml` has them.
 fn terse(schema: &Value) -> Value {
@@ -56,13 +56,15 @@ fn terse(schema: &Value) -> Value {
     let kept = members.iter().filter(|(name, _)| !NEVER_LISTED.contains(&name.as_str()));
     let members = kept.map(|(name, value)| match (name.as_str(), value) {
         ("properties", value) => (name.clone(), without(value, NOT_LISTED_BELOW)),
+        // One is enough to tell an answer from a failure.
+        ("required", Value::Array(names)) => (name.clone(), names.iter().take(1).cloned().collect()),
         (_, Value::Array(forms)) => (name.clone(), forms.iter().map(terse).collect()),
         (_, value) => (name.clone(), value.clone()),
     });
     Value::Object(members.collect())
 }
 
-const NEVER_LISTED: &[&str] = &["description", "format", "required"];
+const NEVER_LISTED: &[&str] = &["description", "format"];
 const NOT_LISTED_BELOW: &[&str] =
     &["description", "format", "required", "minimum", "enum", "additionalProperties"];
 
