@@ -30,14 +30,19 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Postgres' id of a transaction, to ask for its fate when a commit's answer is lost.
-pub struct Xid(String);
+pub struct Xid {
+    id: String,
+    /// When the server that gave it was started: one that crashed may give ids again that it had not written down.
+    server: String,
+}
 
 /// Begins on a bare connection, in one round trip. When anything behind this fails in a way that
 /// leaves the connection's state in doubt, whoever owns it closes it.
 pub async fn begin(db: &mut PgConnection) -> sqlx::Result<Xid> {
-    let begin = sqlx::raw_sql("begin; select pg_current_xact_id()::text").fetch_one(db);
+    let begin = sqlx::raw_sql("begin; select pg_current_xact_id()::text, pg_postmaster_start_time()::text")
+        .fetch_one(db);
     let row = timeout(ANSWER, begin).await.unwrap_or(Err(silence()))?;
-    Ok(Xid(row.try_get(0)?))
+    Ok(Xid { id: row.try_get(0)?, server: row.try_get(1)? })
 }
 
 /// Makes it durable. When the answer is lost, or does not come, looks again on another connection
@@ -108,6 +113,7 @@ async fn look_for_fate(options: &PgConnectOptions, xid: &Xid, error: sqlx::Error
         match timeout(LOOK, look(options, xid)).await {
             Ok(Ok(Fate::Committed)) => return Ended::Committed { is_answered: false },
             Ok(Ok(Fate::Aborted)) => return Ended::Aborted(error),
+            Ok(Ok(Fate::Forgotten)) => return Ended::Unknown(error),
             Ok(Ok(Fate::Open) | Err(_)) | Err(_) => {}
         }
         sleep(LOOK_EVERY).await;
@@ -119,11 +125,16 @@ enum Fate {
     Committed,
     Aborted,
     Open,
+    /// Another server answers: it cannot be asked about what the first one gave.
+    Forgotten,
 }
 
 /// Looks once, on a connection of its own: those of the pool may all have gone the same way.
 async fn look(options: &PgConnectOptions, xid: &Xid) -> sqlx::Result<Fate> {
     let mut db = PgConnection::connect_with(options).await?;
+    if server(&mut db).await? != xid.server {
+        return Ok(Fate::Forgotten);
+    }
     let fate = match fate(&mut db, xid).await?.as_deref() {
         Some("committed") => Fate::Committed,
         Some("aborted") => Fate::Aborted,
@@ -136,9 +147,13 @@ async fn look(options: &PgConnectOptions, xid: &Xid) -> sqlx::Result<Fate> {
     Ok(fate)
 }
 
+async fn server(db: &mut PgConnection) -> sqlx::Result<String> {
+    sqlx::query_scalar("-- transaction.server\n select pg_postmaster_start_time()::text").fetch_one(db).await
+}
+
 async fn fate(db: &mut PgConnection, xid: &Xid) -> sqlx::Result<Option<String>> {
     sqlx::query_scalar("-- transaction.fate\n select pg_xact_status($1::text::xid8)")
-        .bind(&xid.0)
+        .bind(&xid.id)
         .fetch_one(db)
         .await
 }
@@ -151,7 +166,7 @@ async fn end_session_of(db: &mut PgConnection, xid: &Xid) -> sqlx::Result<()> {
          select pg_terminate_backend(pid) from pg_stat_activity
          where backend_xid = $1::text::xid8::xid and wait_event is distinct from 'SyncRep'",
     )
-    .bind(&xid.0)
+    .bind(&xid.id)
     .execute(db)
     .await?;
     Ok(())
