@@ -28,6 +28,9 @@ class Agent:
         self.messages = [letter["message_id"] for letter in letters]
         owner = {"X-Owner-Key": self.registered["owner_key"]}
         self.key_id = post(f"/api/v1/agents/{self.id}/keys", {}, owner)["key_id"]
+        webhook = {"url": "https://127.0.0.1:8443/hook", "secret": "sixteen and more characters"}
+        own = {"Authorization": f"Bearer {self.registered['api_key']}"}
+        post(f"/api/v1/agents/{self.id}/webhook", webhook, own, "PUT")
 
     def credential(self, operation):
         """The header that the operation asks for."""
@@ -37,9 +40,10 @@ class Agent:
         return {"X-Owner-Key": self.registered["owner_key"]} if "ownerKey" in schemes else {}
 
 
-def post(path, arguments=None, headers=None):
+def post(path, arguments=None, headers=None, method="POST"):
     body = json.dumps(arguments or {}).encode()
-    asked = urllib.request.Request(POD + path, body, {"Content-Type": "application/json"} | (headers or {}))
+    headers = {"Content-Type": "application/json"} | (headers or {})
+    asked = urllib.request.Request(POD + path, body, headers, method=method)
     with urllib.request.urlopen(asked, timeout=30) as answer:
         return json.load(answer)
 
