@@ -32,17 +32,25 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Postgres' id of a transaction, to ask for its fate when a commit's answer is lost.
 pub struct Xid {
     id: String,
-    /// When the server that gave it was started: one that crashed may give ids again that it had not written down.
-    server: String,
+    /// The life of the server that gave it: after a crash it may give ids again that it had not written down.
+    life: String,
+}
+
+/// A new text with each start of the server, and with each recovery from a crash of one of its processes, which
+/// sets the statistics back and leaves the postmaster as it was.
+macro_rules! life {
+    () => {
+        "concat(pg_postmaster_start_time(), ' ', pg_stat_get_bgwriter_stat_reset_time())"
+    };
 }
 
 /// Begins on a bare connection, in one round trip. When anything behind this fails in a way that
 /// leaves the connection's state in doubt, whoever owns it closes it.
 pub async fn begin(db: &mut PgConnection) -> sqlx::Result<Xid> {
-    let begin = sqlx::raw_sql("begin; select pg_current_xact_id()::text, pg_postmaster_start_time()::text")
-        .fetch_one(db);
+    let begin =
+        sqlx::raw_sql(concat!("begin; select ", life!(), ", pg_current_xact_id()::text")).fetch_one(db);
     let row = timeout(ANSWER, begin).await.unwrap_or(Err(silence()))?;
-    Ok(Xid { id: row.try_get(0)?, server: row.try_get(1)? })
+    Ok(Xid { life: row.try_get(0)?, id: row.try_get(1)? })
 }
 
 /// Makes it durable. When the answer is lost, or does not come, looks again on another connection
@@ -125,14 +133,14 @@ enum Fate {
     Committed,
     Aborted,
     Open,
-    /// Another server answers: it cannot be asked about what the first one gave.
+    /// The server has begun another life: it cannot be asked about what it gave in the one before.
     Forgotten,
 }
 
 /// Looks once, on a connection of its own: those of the pool may all have gone the same way.
 async fn look(options: &PgConnectOptions, xid: &Xid) -> sqlx::Result<Fate> {
     let mut db = PgConnection::connect_with(options).await?;
-    if server(&mut db).await? != xid.server {
+    if life(&mut db).await? != xid.life {
         return Ok(Fate::Forgotten);
     }
     let fate = match fate(&mut db, xid).await?.as_deref() {
@@ -147,8 +155,8 @@ async fn look(options: &PgConnectOptions, xid: &Xid) -> sqlx::Result<Fate> {
     Ok(fate)
 }
 
-async fn server(db: &mut PgConnection) -> sqlx::Result<String> {
-    sqlx::query_scalar("-- transaction.server\n select pg_postmaster_start_time()::text").fetch_one(db).await
+async fn life(db: &mut PgConnection) -> sqlx::Result<String> {
+    sqlx::query_scalar(concat!("-- transaction.life\n select ", life!())).fetch_one(db).await
 }
 
 async fn fate(db: &mut PgConnection, xid: &Xid) -> sqlx::Result<Option<String>> {

@@ -12,7 +12,7 @@ use sqlx::PgPool;
 use tokio::time::timeout;
 use waypost::config::Config;
 use waypost::pod::Pod;
-use waypost::postgres::private::PrivateCluster;
+use waypost::postgres::private::{PrivateCluster, Settings};
 use waypost::postgres::{pool, schema};
 
 use crate::house::cluster::programs_in;
@@ -44,7 +44,7 @@ async fn a_held_read_wakes_in_time_though_listener_and_ring_were_killed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn pods_outlive_a_restart_and_a_crash_of_postgres_and_no_acknowledged_message_is_lost() {
+async fn pods_outlive_a_restart_and_crashes_of_postgres_and_no_acknowledged_message_is_lost() {
     let folder = program::folder();
     let programs = programs_in(folder.path());
     let cluster = PrivateCluster::start(&programs).await.unwrap();
@@ -60,15 +60,14 @@ async fn pods_outlive_a_restart_and_a_crash_of_postgres_and_no_acknowledged_mess
     let cursor = house.ok(&reader, "mailbox_check", json!({})).await["next_since"].clone();
 
     let mut cluster = cluster;
-    for is_crash in [false, true] {
+    for end in [End::Stop, End::KillAll, End::KillOne] {
         // Sixteen send all the time, before, while and after Postgres is away.
         let is_back = AtomicBool::new(false);
         let sending =
             join_all((0..16).map(|place| send_until_back(&house, place % 2, &sender, &reader, &is_back)));
         let restarting = async {
             wait_for_more_messages(&house, 200).await;
-            end(cluster, folder.path(), is_crash).await;
-            let cluster = PrivateCluster::start(&programs).await.unwrap();
+            let cluster = bring_down(&house, cluster, end, folder.path(), &programs).await;
             is_back.store(true, Ordering::Relaxed);
             cluster
         };
@@ -144,15 +143,53 @@ async fn wait_for_more_messages(house: &House, more: i64) {
     until("more are stored", async || count().await >= enough).await;
 }
 
-/// Stops the server in order, or kills it like a power cut of its own.
-async fn end(mut cluster: PrivateCluster, data_dir: &Path, is_crash: bool) {
-    if !is_crash {
-        return cluster.stop().await;
+/// How Postgres goes down.
+#[derive(Debug, Clone, Copy)]
+enum End {
+    /// In good order.
+    Stop,
+    /// Its first process is killed.
+    KillAll,
+    /// A session that commits is killed, and it ends all others and recovers by itself.
+    KillOne,
+}
+
+/// Ends a server, and returns once there is one again.
+async fn bring_down(
+    house: &House,
+    mut cluster: PrivateCluster,
+    end: End,
+    data_dir: &Path,
+    programs: &Settings,
+) -> PrivateCluster {
+    match end {
+        End::Stop => cluster.stop().await,
+        End::KillAll => {
+            let pid_file = std::fs::read_to_string(data_dir.join("postgres/postmaster.pid")).unwrap();
+            crash(pid_file.lines().next().unwrap().parse().unwrap());
+            cluster.died().await;
+            drop(cluster);
+        }
+        End::KillOne => {
+            let committing = "select pid from pg_stat_activity where query = 'commit' limit 1";
+            until("a session commits", async || {
+                let pid: Option<i32> =
+                    sqlx::query_scalar(committing).fetch_optional(&house.db).await.unwrap();
+                pid.inspect(|pid| crash(*pid)).is_some()
+            })
+            .await;
+            until("it takes sessions again", async || {
+                sqlx::query("select 1").execute(&house.db).await.is_ok()
+            })
+            .await;
+            return cluster;
+        }
     }
-    let pid_file = std::fs::read_to_string(data_dir.join("postgres/postmaster.pid")).unwrap();
-    let postmaster = pid_file.lines().next().unwrap().parse().unwrap();
-    kill(Pid::from_raw(postmaster), Signal::SIGKILL).unwrap();
-    cluster.died().await;
+    PrivateCluster::start(programs).await.unwrap()
+}
+
+fn crash(pid: i32) {
+    kill(Pid::from_raw(pid), Signal::SIGKILL).unwrap();
 }
 
 /// The ids of all messages behind a cursor.
