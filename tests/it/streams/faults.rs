@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestRunner};
 use serde_json::json;
 use sqlx::AssertSqlSafe;
-use tokio::sync::watch;
+use tokio::sync::{Barrier, watch};
 use tokio::time::timeout;
 
 use super::replay::{fill, fill_by};
@@ -146,13 +146,17 @@ async fn run(house: &House, sender: &Agent, steps: &[Step]) {
     let reader = house.register().await;
     let (goal, wanted) = watch::channel(None);
     let hang_ups: Vec<_> = (0..STREAMS).map(|_| watch::channel(()).0).collect();
-    let listening = join_all(
-        hang_ups
-            .iter()
-            .enumerate()
-            .map(|(number, hang_up)| listen(house, &reader, number, hang_up.subscribe(), wanted.clone())),
-    );
+    // A stream that begins without an id tells only of what nobody has acked: all have begun before the first step.
+    let begun = Barrier::new(STREAMS + 1);
+    let listening = join_all(hang_ups.iter().enumerate().map(async |(number, hang_up)| {
+        let (hang_up, goal) = (hang_up.subscribe(), wanted.clone());
+        let mut stream = open(house, number % 2, &reader, None).await;
+        let welcome = stream.seqs(1).await;
+        begun.wait().await;
+        listen(house, &reader, Listening { stream, pod: number % 2, seqs: welcome }, hang_up, goal).await
+    }));
     let acting = async {
+        begun.wait().await;
         for step in steps {
             take(house, sender, &reader, step, &hang_ups).await;
         }
@@ -178,29 +182,35 @@ async fn run(house: &House, sender: &Agent, steps: &[Step]) {
     assert!(took < SOON, "{took:?}");
 }
 
+/// A stream that is read, and what it told of.
+struct Listening {
+    stream: Listener,
+    pod: usize,
+    seqs: Vec<i64>,
+}
+
 /// Reads until all there is has come; at each hang-up it goes on at the other pod.
 async fn listen(
     house: &House,
     reader: &Agent,
-    number: usize,
+    listening: Listening,
     mut hang_up: watch::Receiver<()>,
     mut goal: watch::Receiver<Option<i64>>,
 ) -> Vec<i64> {
-    let (mut seqs, mut pod) = (Vec::new(), number % 2);
+    let Listening { mut stream, mut pod, mut seqs } = listening;
     loop {
-        let mut stream = open(house, pod, reader, seqs.last().copied()).await;
-        loop {
-            let is_reached = |goal: &Option<i64>| goal.is_some_and(|goal| seqs.last() == Some(&goal));
-            tokio::select! {
-                event = stream.next() => {
-                    let event = event.expect("it goes on");
-                    seqs.extend(event.id);
-                }
-                _ = goal.wait_for(is_reached) => return seqs,
-                _ = hang_up.changed() => break,
+        let is_reached = |goal: &Option<i64>| goal.is_some_and(|goal| seqs.last() == Some(&goal));
+        tokio::select! {
+            event = stream.next() => {
+                let event = event.expect("it goes on");
+                seqs.extend(event.id);
+            }
+            _ = goal.wait_for(is_reached) => return seqs,
+            _ = hang_up.changed() => {
+                pod = 1 - pod;
+                stream = open(house, pod, reader, seqs.last().copied()).await;
             }
         }
-        pod = 1 - pod;
     }
 }
 
