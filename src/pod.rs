@@ -27,7 +27,7 @@ use crate::doors::probes::{self, Check, Checks};
 use crate::doors::reception::Reception;
 use crate::egress::{Egress, Roots};
 use crate::gate::{Gate, RateLimits, pods};
-use crate::inbox::Poster;
+use crate::inbox::{Polls, Poster};
 use crate::postgres::{pool, schema};
 use crate::telemetry::{self, Metrics};
 use crate::wakes::Wakes;
@@ -44,7 +44,7 @@ pub struct Pod {
     /// Where `/metrics` is, when there is an ops listener.
     pub ops_address: Option<SocketAddr>,
     /// Runs calls, for whoever lives in this process.
-    pub dispatch: Dispatch,
+    pub dispatch: Arc<Dispatch>,
     /// How often each may call, for whoever lives in this process.
     pub limits: RateLimits,
     drain_delay: Duration,
@@ -104,6 +104,8 @@ impl Pod {
         let webhooks = chores::webhooks::run(dispatch.clone(), options.clone(), stop.clone());
         background.spawn(named("webhooks", webhooks));
         background.spawn(named("chores", chores::run(options, stop.clone())));
+        let polls = dispatch.polls.clone().run(dispatch.pool.clone(), stop.clone());
+        background.spawn(named("polls", polls));
         let sharing = pods::run(dispatch.pool.clone(), limits.clone(), drain.closing.clone());
         background.spawn(named("pods", until(stop.clone(), sharing)));
         background.spawn(named("metrics", watch(metrics.clone(), dispatch.pool.clone(), stop.clone())));
@@ -197,18 +199,19 @@ fn dispatch(
     egress: Egress,
     options: &PgConnectOptions,
     draining: CancellationToken,
-) -> Dispatch {
+) -> Arc<Dispatch> {
     let wakes = Wakes::default();
-    Dispatch {
+    Arc::new(Dispatch {
         pool: pool::open(options.clone(), config.pool),
         terms: Arc::new(terms),
         egress,
         poster: Poster::new(config.caps, wakes.clone()),
+        polls: Polls::default(),
         wakes,
         turns: Turns::new(config.pool),
         holds: Holds::new(config.holds),
         draining,
-    }
+    })
 }
 
 /// The way out, with the roots that are believed there.
@@ -224,8 +227,13 @@ fn egress(config: &Config) -> Result<Egress, StartRefused> {
     Ok(Egress::new(roots, config.resolver.clone(), config.unsafe_egress))
 }
 
-fn reception(config: &Config, registry: Registry, dispatch: &Dispatch, limits: RateLimits) -> Reception {
-    Reception {
+fn reception(
+    config: &Config,
+    registry: Registry,
+    dispatch: &Arc<Dispatch>,
+    limits: RateLimits,
+) -> Arc<Reception> {
+    Arc::new(Reception {
         gate: Gate::new(
             dispatch.pool.clone(),
             dispatch.turns.clone(),
@@ -234,10 +242,10 @@ fn reception(config: &Config, registry: Registry, dispatch: &Dispatch, limits: R
         ),
         limits,
         dispatch: dispatch.clone(),
-        registry: Arc::new(registry),
-        default_toolsets: config.default_toolsets.clone().into(),
-        trusted_proxies: config.trusted_proxies.clone().into(),
-    }
+        registry,
+        default_toolsets: config.default_toolsets.clone(),
+        trusted_proxies: config.trusted_proxies.clone(),
+    })
 }
 
 /// What `/readyz` looks at: not draining, the pool answers within a second, the schema

@@ -21,7 +21,7 @@ use super::turns::Turns;
 use super::{Access, Caller, Effect, Error, Result, Terms};
 use crate::egress::Egress;
 use crate::error::{QueueFull, cause};
-use crate::inbox::{Poster, Posting, Verdict};
+use crate::inbox::{Polls, Poster, Posting, Verdict, polls};
 use crate::telemetry;
 use crate::wakes::{News, Topic, Wakes};
 
@@ -29,8 +29,7 @@ use crate::wakes::{News, Topic, Wakes};
 /// told of that did not happen after all.
 const NOTHING_THERE: Duration = Duration::from_millis(250);
 
-/// Runs calls. One per pod; cheap to clone.
-#[derive(Clone)]
+/// Runs calls. One per pod.
 pub struct Dispatch {
     /// The pod's connections.
     pub pool: PgPool,
@@ -38,6 +37,8 @@ pub struct Dispatch {
     pub terms: Arc<Terms>,
     /// Carries out postings.
     pub poster: Poster,
+    /// Who has read their mailbox.
+    pub polls: Polls,
     /// Who is woken by what was committed.
     pub wakes: Wakes,
     /// The way out.
@@ -79,6 +80,7 @@ pub struct Call<'a> {
     pub(super) news: Vec<News>,
     pub(super) posted: u64,
     poster: &'a Poster,
+    polls: &'a Polls,
     wakes: &'a Wakes,
     egress: &'a Egress,
     pub(super) is_posting: bool,
@@ -100,6 +102,24 @@ impl<'a> Call<'a> {
     /// Says that a webhook became due by a statement that stands already.
     pub fn ring_webhooks(&self) {
         self.wakes.ring_webhooks();
+    }
+
+    /// Stamps one poll of the caller's mailbox: the agent is alive, and from its first poll on permanent.
+    ///
+    /// # Errors
+    /// `unauthorized` for who is no agent, or no more.
+    pub async fn stamp_poll(&mut self) -> Result<()> {
+        let mailbox = (self.caller.org.org_id, self.caller.agent()?.agent_id);
+        if self.polls.note(mailbox) {
+            return Ok(());
+        }
+        polls::write_first(self.db.get().await?, mailbox).await.map_err(|error| match &error {
+            // Removed while it polled for the first time.
+            sqlx::Error::Database(cause) if cause.is_foreign_key_violation() => {
+                Error::Unauthorized(BAD_AGENT_KEY)
+            }
+            _ => error.into(),
+        })
     }
 
     /// Wakes who waits for `topic`, once the transaction is committed.
@@ -145,9 +165,11 @@ impl<'a> Call<'a> {
 impl Dispatch {
     /// Carries out one call: judges it, runs it, and holds it while it awaits more
     /// and its caller is patient.
-    pub async fn call(&self, request: Request) -> Result<Ran> {
-        let name = request.entry.spec.name;
-        counted(name, self.carry_out(request, Instant::now())).await
+    pub async fn call(self: &Arc<Self>, request: Request) -> Result<Ran> {
+        let (name, began) = (request.entry.spec.name, Instant::now());
+        let outcome = self.carry_out(request, began).await;
+        count(name, began, &outcome);
+        outcome
     }
 
     /// Opens a stream of the caller's mailbox, for a door that shows it as it comes. `wait` is the tool's own
@@ -155,18 +177,20 @@ impl Dispatch {
     ///
     /// # Errors
     /// Those of a call, all before the stream begins.
-    pub async fn follow(&self, request: Request, is_bounded: bool) -> Result<Follower> {
-        let name = request.entry.spec.name;
+    pub async fn follow(self: &Arc<Self>, request: Request, is_bounded: bool) -> Result<Follower> {
+        let (name, began) = (request.entry.spec.name, Instant::now());
         let opening = async {
             let job = Job::new(request)?;
             let follow = job.command.follow().ok_or_else(|| Error::internal("nothing to follow"))?;
             let wait = is_bounded.then_some(follow.wait);
             self.follower(&Arc::new(job), follow.since, wait, follow.heartbeat).await
         };
-        counted(name, opening).await
+        let outcome = opening.await;
+        count(name, began, &outcome);
+        outcome
     }
 
-    async fn carry_out(&self, request: Request, began: Instant) -> Result<Ran> {
+    async fn carry_out(self: &Arc<Self>, request: Request, began: Instant) -> Result<Ran> {
         let job = Arc::new(Job::new(request)?);
         if let (Some(follow), true) = (job.command.follow(), job.progress.is_waited_for()) {
             return self.follow_through(&job, follow).await;
@@ -179,7 +203,7 @@ impl Dispatch {
     }
 
     /// Looks, and while there is nothing sleeps until the caller's mailbox moves.
-    async fn hold(&self, job: &Arc<Job>, began: Instant, until: Instant) -> Result<Ran> {
+    async fn hold(self: &Arc<Self>, job: &Arc<Job>, began: Instant, until: Instant) -> Result<Ran> {
         let agent = job.caller.agent()?;
         let org_id = job.caller.org.org_id;
         // Listen before reading: a message stored between the two must still wake us.
@@ -213,13 +237,14 @@ impl Dispatch {
     }
 
     /// Runs the command once, to its end even when its client hangs up.
-    pub(super) async fn look(&self, job: &Arc<Job>, held_for: Option<Duration>) -> Result<Ran> {
+    pub(super) async fn look(self: &Arc<Self>, job: &Arc<Job>, held_for: Option<Duration>) -> Result<Ran> {
         let (dispatch, job) = (self.clone(), job.clone());
         let in_hand = InHand::default();
         let takes_own_turns = matches!(job.entry.spec.effect, Effect::Posting | Effect::Outward);
         let work = {
             let in_hand = in_hand.clone();
-            async move { dispatch.attempts(&job, held_for, &in_hand).await }
+            // Boxed here: every future that it is handed to would hold it twice.
+            Box::pin(async move { dispatch.attempts(&job, held_for, &in_hand).await })
         };
         match held_for {
             _ if takes_own_turns => self.turns.carry(in_hand, work).await?,
@@ -240,6 +265,7 @@ impl Dispatch {
             news: Vec::new(),
             posted: 0,
             poster: &self.poster,
+            polls: &self.polls,
             wakes: &self.wakes,
             egress: &self.egress,
             is_posting: false,
@@ -269,16 +295,13 @@ impl Job {
 }
 
 /// Counts, times and logs what came of a call.
-async fn counted<T>(name: &'static str, call: impl Future<Output = Result<T>>) -> Result<T> {
-    let began = Instant::now();
-    let outcome = call.await;
+fn count<T>(name: &'static str, began: Instant, outcome: &Result<T>) {
     let word = outcome.as_ref().map_or_else(|error| error.verdict().0, |_| "ok");
     metrics::counter!(telemetry::CALLS, "tool" => name, "outcome" => word).increment(1);
     metrics::histogram!(telemetry::CALL_SECONDS, "tool" => name).record(began.elapsed().as_secs_f64());
-    if let Err(error) = &outcome {
+    if let Err(error) = outcome {
         log(name, error);
     }
-    outcome
 }
 
 fn admit(entry: &Entry, caller: &Caller) -> Result<()> {

@@ -49,7 +49,7 @@ pub struct Told {
 
 /// One stream. Dropping it gives everything back.
 pub struct Follower {
-    dispatch: Dispatch,
+    dispatch: Arc<Dispatch>,
     tool: &'static str,
     reader: Reader,
     mail: Sleeper,
@@ -80,7 +80,7 @@ impl Dispatch {
     /// Subscribes, takes a place among the held reads, begins the call and reads the first page: whatever
     /// refuses a stream does so here. Without `wait` it goes on until the pod drains.
     pub(super) async fn follower(
-        &self,
+        self: &Arc<Self>,
         job: &Arc<Job>,
         since: Option<i64>,
         wait: Option<Duration>,

@@ -5,14 +5,14 @@
 //! [`Limits::write`]. Above [`Limits::connections`] it is answered 503, never left hanging.
 
 mod head;
+mod live;
 mod socket;
 mod unread;
 
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
@@ -23,7 +23,7 @@ use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
@@ -31,6 +31,8 @@ use tower::ServiceExt;
 use super::refusal::Refusal;
 use crate::telemetry::HTTP_CONNECTIONS;
 use head::{HEAD_LIMIT, Head, HeadTimer, count_fields};
+use live::Handover;
+pub use live::Live;
 use socket::Socket;
 
 /// hyper's buffers of a connection grow to this and no further; a head must fit in as well.
@@ -138,10 +140,30 @@ async fn connection(
     _permit: OwnedSemaphorePermit,
 ) {
     let _counted = Counted::new();
+    // Boxed: a live answer outlives what served it by far.
+    let served = Box::pin(serve_requests(socket, peer, router, limits, &drain)).await;
+    if let Some((socket, answer)) = served {
+        // A broken connection is the peer's affair: nothing to act on.
+        let _ = drain.cut.run_until_cancelled(live::write(socket, answer)).await;
+    }
+}
+
+/// Serves a connection until it ends, or until there is an answer to it that goes on for long.
+async fn serve_requests(
+    socket: TcpStream,
+    peer: SocketAddr,
+    router: Router,
+    limits: Limits,
+    drain: &Drain,
+) -> Option<(Socket, Response<Body>)> {
     let head = Arc::new(Head::default());
     let io = TokioIo::new(Socket::new(socket, head.clone(), limits.write, limits.linger));
     let timer = HeadTimer { head: head.clone(), idle: limits.idle, whole: limits.head };
-    let service = hyper::service::service_fn(move |request| answer(request, peer, &head, router.clone()));
+    let (handover, mut handed_over) = oneshot::channel();
+    let handover = Arc::new(Mutex::new(Some(handover)));
+    let service = hyper::service::service_fn(move |request| {
+        answer(request, peer, &head, router.clone(), handover.clone())
+    });
     let mut builder = http1::Builder::new();
     // The timeout given here only arms the timer, which has its own two lengths.
     builder
@@ -149,17 +171,18 @@ async fn connection(
         .header_read_timeout(limits.idle)
         .max_buf_size(BUFFER_LIMIT)
         .max_header_size(HEAD_LIMIT);
-    let mut serving = pin!(builder.serve_connection(io, service));
+    let mut serving = builder.serve_connection(io, service);
     let mut closing = false;
     loop {
         tokio::select! {
             // A broken connection is the peer's affair: nothing to act on.
-            _ = serving.as_mut() => return,
+            _ = &mut serving => return None,
+            Ok(answer) = &mut handed_over => return Some((serving.into_parts().io.into_inner(), answer)),
             () = drain.closing.cancelled(), if !closing => {
                 closing = true;
-                serving.as_mut().graceful_shutdown();
+                Pin::new(&mut serving).graceful_shutdown();
             }
-            () = drain.cut.cancelled() => return,
+            () = drain.cut.cancelled() => return None,
         }
     }
 }
@@ -169,6 +192,7 @@ fn answer(
     peer: SocketAddr,
     head: &Head,
     router: Router,
+    handover: Arc<Mutex<Option<Handover>>>,
 ) -> impl Future<Output = Result<Response<Body>, Infallible>> + use<> {
     let bytes = head.complete();
     let chunked = request.headers().contains_key(header::TRANSFER_ENCODING);
@@ -180,9 +204,18 @@ fn answer(
     if ambiguous {
         request.extensions_mut().insert(AmbiguousLength);
     }
+    let can_follow = live::can_follow(&request);
     async move {
         let mut answer = router.oneshot(request).await?;
         ended.announce(&mut answer);
+        if can_follow && answer.extensions().get::<Live>().is_some() {
+            let handover = handover.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if let Some(handover) = handover {
+                // Where nobody takes it any more the connection has ended.
+                let _ = handover.send(answer);
+                return std::future::pending().await;
+            }
+        }
         Ok(answer)
     }
 }

@@ -15,13 +15,15 @@ pub(crate) mod rest;
 pub(crate) mod toll;
 pub(crate) mod wellknown;
 
+use std::sync::Arc;
+
 use axum::Router;
 use axum::middleware::from_fn_with_state;
 use front::{Room, weigh};
 use reception::Reception;
 
 /// All doors.
-pub fn router(reception: Reception) -> Router {
+pub fn router(reception: Arc<Reception>) -> Router {
     let registry = &reception.registry;
     let documents = openapi::router(registry);
     let public_url = &reception.dispatch.terms.public_url;

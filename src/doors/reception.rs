@@ -13,21 +13,20 @@ use crate::call::registry::Ran;
 use crate::call::{Caller, Dispatch, Entry, Error, Registry, Result};
 use crate::gate::{Gate, Presented, RateLimits, Tally, Visitor};
 
-/// What the doors need of the pod. Cheap to clone.
-#[derive(Clone)]
+/// What the doors need of the pod.
 pub struct Reception {
     /// Judges credentials.
     pub gate: Gate,
     /// How often each may come.
     pub limits: RateLimits,
     /// Runs calls.
-    pub dispatch: Dispatch,
+    pub dispatch: Arc<Dispatch>,
     /// All tools.
-    pub registry: Arc<Registry>,
+    pub registry: Registry,
     /// Toolsets at `/mcp` when the caller names none.
-    pub default_toolsets: Arc<[String]>,
+    pub default_toolsets: Vec<String>,
     /// Proxies whose `X-Forwarded-For` is believed.
-    pub trusted_proxies: Arc<[IpNet]>,
+    pub trusted_proxies: Vec<IpNet>,
 }
 
 /// Where a request came in.

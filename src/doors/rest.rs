@@ -37,9 +37,9 @@ pub const BY_NAME: &str = "/api/v1/tools/{tool}";
 ///
 /// Answers are `application/json`, refusals `application/problem+json` (RFC 9457) with the members of the
 /// toolset's dialect beside those of the standard. Nothing may be kept by caches.
-pub fn router(reception: Reception) -> Router {
+pub fn router(reception: Arc<Reception>) -> Router {
     let mut router = Router::new();
-    for entry in reception.registry.clone().entries() {
+    for entry in reception.registry.entries() {
         for route in entry.spec.routes {
             router = at_both(router, route.path, method_router(entry, *route));
         }
@@ -48,11 +48,15 @@ pub fn router(reception: Reception) -> Router {
 }
 
 /// Adds a path, at the root and below `/o/{org}`.
-fn at_both(router: Router<Reception>, path: &str, methods: MethodRouter<Reception>) -> Router<Reception> {
+fn at_both(
+    router: Router<Arc<Reception>>,
+    path: &str,
+    methods: MethodRouter<Arc<Reception>>,
+) -> Router<Arc<Reception>> {
     router.route(path, methods.clone()).route(&format!("/o/{{{}}}{path}", path::ORG), methods)
 }
 
-fn method_router(entry: &Arc<Entry>, route: Route) -> MethodRouter<Reception> {
+fn method_router(entry: &Arc<Entry>, route: Route) -> MethodRouter<Arc<Reception>> {
     let filter = match route.method {
         Method::Get => MethodFilter::GET,
         Method::Post => MethodFilter::POST,
@@ -60,7 +64,7 @@ fn method_router(entry: &Arc<Entry>, route: Route) -> MethodRouter<Reception> {
         Method::Delete => MethodFilter::DELETE,
     };
     let entry = entry.clone();
-    let handler = async move |State(reception): State<Reception>, Extension(tally), request: Request| {
+    let handler = async move |State(reception): State<Arc<Reception>>, Extension(tally), request: Request| {
         let (mut parts, body) = request.into_parts();
         let visit = match path::read(&mut parts).await {
             Ok(path) => Visit { reception, entry, route, path, tally },
@@ -76,7 +80,7 @@ fn method_router(entry: &Arc<Entry>, route: Route) -> MethodRouter<Reception> {
 
 /// The same tools by name, whatever their own routes are. What is reached by its routes alone is not here.
 async fn call_by_name(
-    State(reception): State<Reception>,
+    State(reception): State<Arc<Reception>>,
     Extension(tally): Extension<Tally>,
     request: Request,
 ) -> Response {
@@ -100,7 +104,7 @@ fn nearest_tool<'a>(registry: &'a Registry, name: &str) -> Option<&'a str> {
 
 /// One request at one tool's route.
 struct Visit {
-    reception: Reception,
+    reception: Arc<Reception>,
     entry: Arc<Entry>,
     route: Route,
     path: Path,

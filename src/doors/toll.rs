@@ -2,6 +2,7 @@
 //! client in the `RateLimit` fields (draft-ietf-httpapi-ratelimit-headers).
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::middleware::Next;
@@ -19,7 +20,7 @@ const LEFT: HeaderName = HeaderName::from_static("ratelimit");
 
 /// Puts a [`Tally`] into the request's extensions. What no credential was counted for by the time it is
 /// answered counts on the client's network, refused or not, and is refused when that has had its share.
-pub async fn toll(State(reception): State<Reception>, mut request: Request, next: Next) -> Response {
+pub async fn toll(State(reception): State<Arc<Reception>>, mut request: Request, next: Next) -> Response {
     let tally = Tally::new(reception.limits.clone(), network(&reception, &request));
     let at_mcp = at_mcp(request.uri().path());
     request.extensions_mut().insert(tally.clone());

@@ -6,12 +6,14 @@
 
 pub(crate) mod envelopes;
 mod look;
+pub mod polls;
 mod post;
 pub(crate) mod poster;
 mod posting;
 mod rules;
 mod write;
 
+pub use polls::Polls;
 pub use post::{answer_of, post, post_alone};
 pub use poster::Poster;
-pub use posting::{Acks, Care, Judged, Key, Letter, Patience, Posted, Posting, Sender, Verdict};
+pub use posting::{Acks, Care, Judged, Key, Letter, Mailbox, Patience, Posted, Posting, Sender, Verdict};

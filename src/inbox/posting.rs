@@ -7,7 +7,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 /// A mailbox: its organization and agent.
-pub(super) type Mailbox = (Uuid, Uuid);
+pub type Mailbox = (Uuid, Uuid);
 /// A key: organization, agent, namespace, text.
 pub(super) type KeyOf = (Uuid, Uuid, String, String);
 

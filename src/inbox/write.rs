@@ -70,7 +70,8 @@ const DUE: i32 = -1;
 /// posting and then looks again: between the two no mail is forgotten.
 ///
 /// Keys go in by the order of their text: two batches that meet on one wait for each
-/// other one way only.
+/// other one way only. Which ones were taken is looked for, one by one, only when their number tells that
+/// some were.
 const WRITE: &str = "-- inbox.write
     with keyed as (
         select * from unnest($1::int[], $2::uuid[], $3::uuid[], $4::text[], $5::text[], $6::bytea[], $7::text[])
@@ -81,7 +82,8 @@ const WRITE: &str = "-- inbox.write
         order by org_id, agent_id, namespace, key
         on conflict do nothing returning org_id, agent_id, namespace, key
     ), lost as (
-        select place from keyed left join won using (org_id, agent_id, namespace, key) where won.key is null
+        select place from keyed left join won using (org_id, agent_id, namespace, key)
+        where won.key is null and (select count(*) from won) < (select count(*) from keyed)
     ), letter as (
         select * from unnest($8::int[], $9::uuid[], $10::uuid[], $11::bigint[], $12::uuid[], $13::uuid[], $14::text[],
                 $15::text[], $16::text[], $17::text[], $18::uuid[], $19::uuid[], $20::bool[], $21::timestamptz[],

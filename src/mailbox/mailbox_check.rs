@@ -6,7 +6,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
 
-use super::liveness::stamp_poll;
 use super::rows::{self, Message, message_columns};
 use super::rules;
 use crate::call::{Access, Call, Caller, Effect, Hints, Reach, Result, Route, Spec, Tool, page};
@@ -99,7 +98,7 @@ impl Tool for MailboxCheck {
 
     async fn run(&self, call: &mut Call<'_>) -> Result<Checked> {
         if call.held_for.is_none() {
-            stamp_poll(call.db.get().await?, call.caller).await?;
+            call.stamp_poll().await?;
         }
         let summary = rows::summary(call.db.get().await?, call.caller).await?;
         let cursor_ahead = self.since > summary.last_seq;

@@ -8,7 +8,6 @@ use sqlx::{PgConnection, Row};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::liveness::stamp_poll;
 use super::rows::{self, Message, State, message_columns};
 use crate::call::{Access, Call, Effect, Hints, Reach, Result, Route, Spec, Tool, lock, page};
 use crate::instant;
@@ -71,26 +70,36 @@ impl Tool for MailboxClaim {
         &[("ids", "message_ids"), ("ttl", "lease_seconds"), ("max", "limit")];
 
     async fn run(&self, call: &mut Call<'_>) -> Result<Claimed> {
-        let run_id = self.run_id.unwrap_or_else(Uuid::new_v4);
+        call.stamp_poll().await?;
         let mailbox = (call.caller.org.org_id, call.caller.agent()?.agent_id);
-        if self.run_id.is_some() {
-            // Two calls of one run are served one after the other: the second gets the first's batch.
-            lock::hold(call.db.get().await?, "claim_run", &[mailbox.1.as_bytes(), run_id.as_bytes()]).await?;
-        }
-        let mut messages = live_batch(call.db.get().await?, mailbox, run_id).await?;
+        let db = call.db.get().await?;
+        let run_id = self.run_id.unwrap_or_else(Uuid::new_v4);
+        let mut messages = match self.run_id {
+            // One that is made here holds nothing yet.
+            None => Vec::new(),
+            Some(run_id) => {
+                // Two calls of one run are served one after the other: the second gets the first's batch.
+                lock::hold(db, "claim_run", &[mailbox.1.as_bytes(), run_id.as_bytes()]).await?;
+                live_batch(db, mailbox, run_id).await?
+            }
+        };
+        let mut remaining = None;
         if messages.is_empty() {
-            messages = free(call.db.get().await?, mailbox, self.limit, self.message_ids.as_deref()).await?;
+            messages = free(db, mailbox, self.limit, self.message_ids.as_deref()).await?;
             // Measured as they will be shown: a lease adds its end to each.
             show_leased(&mut messages, call.now);
             messages.truncate(page::fitting(&messages, FRAME)?);
-            self.lease(call.db.get().await?, mailbox, run_id, &mut messages).await?;
+            remaining = self.lease(db, mailbox, run_id, &mut messages).await?;
         }
-        stamp_poll(call.db.get().await?, call.caller).await?;
+        let remaining = match remaining {
+            Some(remaining) => remaining,
+            None => rows::summary(db, call.caller).await?.pending,
+        };
         Ok(Claimed {
             run_id,
             lease_expires_at: messages.first().and_then(|message| message.lease_expires_at),
             skipped: self.skipped(&messages),
-            remaining: rows::summary(call.db.get().await?, call.caller).await?.pending,
+            remaining,
             messages,
         })
     }
@@ -107,7 +116,7 @@ impl MailboxClaim {
         self.message_ids.iter().flatten().filter(|id| named.insert(**id)).copied().collect()
     }
 
-    /// Leases `messages` to the run by the database's clock, and clears away runs of this mailbox
+    /// Leases `messages` to the run by the database's clock, tells how many are pending then, and clears away runs of this mailbox
     /// that ended, so that every summary reads live ones only. They are locked behind the run's own
     /// row, and those that another call has at hand are left: no call waits for another here.
     async fn lease(
@@ -116,9 +125,9 @@ impl MailboxClaim {
         mailbox: Mailbox,
         run_id: Uuid,
         messages: &mut [Message],
-    ) -> Result<()> {
+    ) -> Result<Option<i64>> {
         if messages.is_empty() {
-            return Ok(());
+            return Ok(None);
         }
         let seqs: Vec<i64> = messages.iter().map(|message| message.seq).collect();
         let row = sqlx::query(
@@ -142,8 +151,12 @@ impl MailboxClaim {
              ), cleared as (
                 delete from claim_run r using ended
                 where r.org_id = ended.org_id and r.agent_id = ended.agent_id and r.run_id = ended.run_id
+             ), others as (
+                select coalesce(sum(r.held), 0)::bigint as held from claim_run r
+                where r.org_id = $1 and r.agent_id = $2 and r.run_id <> $3 and r.lease_until > clock_timestamp()
              )
-             select lease_until from run",
+             select run.lease_until, m.open - others.held - cardinality($4) from run, others, mailbox m
+             where m.org_id = $1 and m.agent_id = $2",
         )
         .bind(mailbox.0)
         .bind(mailbox.1)
@@ -154,7 +167,8 @@ impl MailboxClaim {
         .await?;
         let until: OffsetDateTime = row.try_get(0)?;
         show_leased(messages, until);
-        Ok(())
+        let pending: i64 = row.try_get(1)?;
+        Ok(Some(pending.max(0)))
     }
 }
 

@@ -5,7 +5,6 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::liveness::stamp_poll;
 use super::rules;
 use crate::call::follow::{End, Followed};
 use crate::call::{Access, Call, Effect, Follow, Hints, Reach, Result, Route, Spec, Tool};
@@ -56,7 +55,7 @@ impl Tool for MailboxStream {
     }
 
     async fn run(&self, call: &mut Call<'_>) -> Result<Followed> {
-        stamp_poll(call.db.get().await?, call.caller).await?;
+        call.stamp_poll().await?;
         Ok(Followed { kind: End::NoProgressToken, cursor: self.since.unwrap_or(0), delivered: 0 })
     }
 }

@@ -60,7 +60,8 @@ pub async fn commit(db: &mut PgConnection, xid: &Xid, options: &PgConnectOptions
     match answer.unwrap_or(Err(silence())) {
         Ok(_) => Ended::Committed { is_answered: true },
         Err(error @ sqlx::Error::Database(_)) if !is_lost(&error) => Ended::Aborted(error),
-        Err(error) => look_for_fate(options, xid, error).await,
+        // Boxed: the way of one in a million need not stand in every commit's future.
+        Err(error) => Box::pin(look_for_fate(options, xid, error)).await,
     }
 }
 

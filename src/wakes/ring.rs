@@ -20,6 +20,8 @@ const BACK_OFF: Duration = Duration::from_millis(200);
 const LINES: usize = 90;
 
 pub(super) async fn run(wakes: Wakes, options: PgConnectOptions, stop: CancellationToken) {
+    // What is told is stored already: nobody need wait for the disk to be told.
+    let options = options.options([("synchronous_commit", "off")]);
     let mut db = None;
     loop {
         tokio::select! {

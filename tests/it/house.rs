@@ -75,6 +75,13 @@ pub fn settings() -> Config {
 }
 
 impl House {
+    /// Polls are written down twice a second; for who looks at them right now.
+    pub async fn write_polls_down(&self) {
+        for pod in &self.pods {
+            pod.dispatch.polls.write_down(&pod.dispatch.pool).await;
+        }
+    }
+
     /// One pod with [`settings`].
     pub async fn open() -> House {
         House::with_pods(1, settings()).await
@@ -196,6 +203,7 @@ pub async fn send(house: &House, from: &Agent, to: &Agent, body: &str) -> String
 
 /// When an agent's mailbox was last polled. Look before a held read begins, for [`polled_since`].
 pub async fn last_poll(house: &House, agent: &Agent) -> Option<time::OffsetDateTime> {
+    house.write_polls_down().await;
     sqlx::query_scalar("select last_polled_at from poll where agent_id = $1::text::uuid")
         .bind(&agent.id)
         .fetch_optional(&house.db)

@@ -40,7 +40,11 @@ pub struct Followed {
 
 impl Dispatch {
     /// Follows for a client that sees progress, and answers how it ended.
-    pub(in crate::call) async fn follow_through(&self, job: &Arc<Job>, follow: Follow) -> Result<Ran> {
+    pub(in crate::call) async fn follow_through(
+        self: &Arc<Self>,
+        job: &Arc<Job>,
+        follow: Follow,
+    ) -> Result<Ran> {
         let progress = &job.progress;
         let mut follower = self.follower(job, follow.since, Some(follow.wait), follow.heartbeat).await?;
         let (mut delivered, mut pings) = (0, 0_u32);

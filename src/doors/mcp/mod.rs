@@ -39,7 +39,7 @@ use crate::call::Error;
 use crate::gate::{Tally, Visitor};
 
 /// `POST /mcp` and `POST /o/{org}/mcp`.
-pub fn router(reception: Reception) -> Router {
+pub fn router(reception: Arc<Reception>) -> Router {
     let door = Door { listing: Listing::new(&reception.registry), reception };
     Router::new()
         .route("/mcp", post(at_default).fallback(only_post))
@@ -49,7 +49,7 @@ pub fn router(reception: Reception) -> Router {
 
 /// What the endpoint needs.
 struct Door {
-    reception: Reception,
+    reception: Arc<Reception>,
     listing: Listing,
 }
 

@@ -17,6 +17,7 @@ use super::problem::Refused;
 use super::{Visit, body, query};
 use crate::call::Error;
 use crate::call::follow::{End, Follower, Frame, Told, jittered};
+use crate::doors::accept::Live;
 use crate::doors::reception::Entrance;
 use crate::doors::refusal::Refusal;
 
@@ -89,6 +90,7 @@ fn events(follower: Follower) -> Response {
         Some((Ok(Bytes::from(written(&frame, follower.cursor()))), follower))
     });
     let mut answer = Response::new(Body::from_stream(futures::StreamExt::chain(greeting, frames)));
+    answer.extensions_mut().insert(Live);
     let headers = answer.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));

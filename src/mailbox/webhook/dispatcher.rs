@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
@@ -37,15 +38,15 @@ const EVERY: Duration = Duration::from_secs(1);
 const GRACE: Duration = Duration::from_secs(2);
 
 /// Tells endpoints of mail until `stop`.
-pub async fn run(dispatch: Dispatch, options: PgConnectOptions, stop: CancellationToken) {
+pub async fn run(dispatch: Arc<Dispatch>, options: PgConnectOptions, stop: CancellationToken) {
     // What is lost with the server is told again: nobody need wait for its disk.
     let pool = pool::open(options.options([("synchronous_commit", "off")]), CONNECTIONS);
     let wakes = dispatch.wakes.clone();
     let courier = Courier {
         pool: pool.clone(),
-        egress: dispatch.egress,
-        terms: dispatch.terms,
-        poster: dispatch.poster,
+        egress: dispatch.egress.clone(),
+        terms: dispatch.terms.clone(),
+        poster: dispatch.poster.clone(),
     };
     let mut desk =
         Desk { courier, running: JoinSet::new(), hosts: HashMap::new(), failing: 0, has_news: false };

@@ -126,7 +126,10 @@ async fn a_check_stamps_exactly_one_poll_and_the_summary_none() {
     let house = House::open().await;
     sqlx::raw_sql(COUNT_POLLS).execute(&house.db).await.unwrap();
     let (ada, bob) = (house.register().await, house.register().await);
-    let stamps = async || number(&house, &bob, "select count(*) from stamps where agent_id = $1").await;
+    let stamps = async || {
+        house.write_polls_down().await;
+        number(&house, &bob, "select count(*) from stamps where agent_id = $1").await
+    };
     let id = send(&house, &ada, &bob, "mail").await;
     summary(&house, &bob).await;
     house.get(0, &format!("/api/v1/mailbox/messages/{id}"), Some(&bob.key)).await;
@@ -154,7 +157,10 @@ async fn a_check_stamps_exactly_one_poll_and_the_summary_none() {
 async fn polls_in_three_distinct_hours_make_a_mailbox_monitored() {
     let house = House::open().await;
     let bob = house.register().await;
-    let who = async || house.ok(&bob, "who_am_i", json!({})).await["monitored"].clone();
+    let who = async || {
+        house.write_polls_down().await;
+        house.ok(&bob, "who_am_i", json!({})).await["monitored"].clone()
+    };
     for (hours_ago, monitored) in [(0, false), (0, false), (5, false), (20, true)] {
         // The past moves back, and one more poll is of now.
         let shift = format!("update poll set polled_hour = polled_hour - {hours_ago} where agent_id = $1");

@@ -1,0 +1,141 @@
+//! Polls: that agents read their mailboxes. Noted in memory, and written down together.
+//!
+//! Only the first poll of an agent that a pod sees is written in the call itself, since an agent's first is what
+//! keeps it; those behind it are written within half a second, so that reading costs no write. A pod that dies
+//! takes that half second with it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use moka::sync::Cache;
+use sqlx::{PgConnection, PgPool};
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::posting::Mailbox;
+use crate::postgres::pool;
+
+/// How often what was noted is written down.
+const EVERY: Duration = Duration::from_millis(500);
+/// How long a leaving pod tries to write down the last of it.
+const FAREWELL: Duration = Duration::from_secs(1);
+/// Most agents that are remembered to have polled. One that was forgotten is written at once again.
+const MOST: u64 = 100_000;
+
+/// The polls that this pod has seen. Cheap to clone.
+#[derive(Clone)]
+pub struct Polls(Arc<Inner>);
+
+struct Inner {
+    seen: Cache<Mailbox, ()>,
+    writing: tokio::sync::Mutex<()>,
+    /// The last poll of each, not written down yet.
+    noted: Mutex<HashMap<Mailbox, Instant>>,
+}
+
+impl Default for Polls {
+    fn default() -> Polls {
+        Polls(Arc::new(Inner {
+            seen: Cache::new(MOST),
+            writing: Default::default(),
+            noted: Mutex::default(),
+        }))
+    }
+}
+
+impl Polls {
+    /// Notes a poll of this mailbox. False when it is the first one here: [`write_first`] writes that.
+    pub fn note(&self, mailbox: Mailbox) -> bool {
+        let is_known = self.0.seen.contains_key(&mailbox);
+        match is_known {
+            true => _ = self.noted().insert(mailbox, Instant::now()),
+            false => self.0.seen.insert(mailbox, ()),
+        }
+        is_known
+    }
+
+    /// Writes down what was noted, every half second and once more at `stop`.
+    pub async fn run(self, pool: PgPool, stop: CancellationToken) {
+        let mut tick = interval(EVERY);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                _ = tick.tick() => self.write_down(&pool).await,
+                () = stop.cancelled() => break,
+            }
+        }
+        if timeout(FAREWELL, self.write_down(&pool)).await.is_err() {
+            tracing::debug!("the last polls were not written down");
+        }
+    }
+
+    /// Writes down what is noted now. What cannot be written is kept for the next time.
+    pub async fn write_down(&self, pool: &PgPool) {
+        let _alone = self.0.writing.lock().await;
+        let noted = std::mem::take(&mut *self.noted());
+        if noted.is_empty() {
+            return;
+        }
+        let now = Instant::now();
+        let polls: Vec<Poll> = noted.iter().map(|(mailbox, at)| (*mailbox, now - *at)).collect();
+        let written = pool::read(pool, |db| {
+            let polls = polls.clone();
+            Box::pin(async move { stamp(db, &polls).await })
+        });
+        if let Err(error) = written.await {
+            tracing::warn!(%error, "polls could not be written down; trying again");
+            let mut newer = self.noted();
+            noted.into_iter().for_each(|(mailbox, at)| _ = newer.entry(mailbox).or_insert(at));
+        }
+    }
+
+    fn noted(&self) -> MutexGuard<'_, HashMap<Mailbox, Instant>> {
+        self.0.noted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whose mailbox was polled, and how long ago.
+type Poll = (Mailbox, Duration);
+
+/// Writes an agent's first poll; one that has polled before, or is no more, is passed by. Without a lock
+/// on what stands there already: claims of one mailbox must not wait for each other's commits.
+pub async fn write_first(db: &mut PgConnection, mailbox: Mailbox) -> sqlx::Result<()> {
+    sqlx::query(
+        "-- inbox.first_poll
+         insert into poll (org_id, agent_id, first_polled_at, last_polled_at, polled_hour, hours)
+         select $1, $2, now, now, extract(epoch from now)::bigint / 3600, b'1'::bit(24)
+         from (select clock_timestamp() as now) clock
+         where exists (select from agent where org_id = $1 and agent_id = $2)
+         on conflict do nothing",
+    )
+    .bind(mailbox.0)
+    .bind(mailbox.1)
+    .execute(db)
+    .await
+    .map(drop)
+}
+
+/// In the order of their keys: two pods that meet wait for each other one way only.
+async fn stamp(db: &mut PgConnection, polls: &[Poll]) -> sqlx::Result<()> {
+    sqlx::query(
+        "-- inbox.stamp_polls
+         insert into poll (org_id, agent_id, first_polled_at, last_polled_at, polled_hour, hours)
+         select s.org_id, s.agent_id, s.at, s.at, extract(epoch from s.at)::bigint / 3600, b'1'::bit(24)
+         from (select org_id, agent_id, clock_timestamp() - make_interval(secs => age) as at
+               from unnest($1::uuid[], $2::uuid[], $3::float8[]) as s(org_id, agent_id, age)) s
+         where exists (select from agent a where a.org_id = s.org_id and a.agent_id = s.agent_id)
+         order by s.org_id, s.agent_id
+         on conflict (org_id, agent_id) do update set
+            last_polled_at = greatest(poll.last_polled_at, excluded.last_polled_at),
+            polled_hour = greatest(poll.polled_hour, excluded.polled_hour),
+            hours = (poll.hours >> greatest(0, least(24, excluded.polled_hour - poll.polled_hour))::int)
+                | b'1'::bit(24)",
+    )
+    .bind(polls.iter().map(|((org_id, _), _)| *org_id).collect::<Vec<_>>())
+    .bind(polls.iter().map(|((_, agent_id), _)| *agent_id).collect::<Vec<_>>())
+    .bind(polls.iter().map(|(_, age)| age.as_secs_f64()).collect::<Vec<_>>())
+    .execute(db)
+    .await
+    .map(drop)
+}
