@@ -76,7 +76,7 @@ pub const SETTINGS: &[Setting] = &[
         "WAYPOST_DATA_DIR",
         "data-dir",
         "DIR",
-        "private cluster, file store and keys [default: <XDG data dir>/waypost; /var/lib/waypost as root]",
+        "private cluster and key file [default: <XDG data dir>/waypost; /var/lib/waypost as root]",
     ),
     setting("WAYPOST_PG_BIN", "pg-bin", "DIR", "folder of the Postgres server programs [default: searched]"),
     setting("WAYPOST_POOL", "pool", "N", "database connections of the pod's pool [default: 10]"),
