@@ -135,7 +135,7 @@ async fn a_client_goes_on_while_a_pod_is_killed() {
     let mut holder = 0;
     until("held", async || {
         holder = 1 - holder;
-        count(&pods[holder], "waypost_held_reads").await == 1
+        pods[holder].metric("waypost_held_reads").await == 1
     })
     .await;
     pods.remove(holder).kill().await;
@@ -157,16 +157,9 @@ async fn a_client_goes_on_while_a_pod_is_killed() {
     let got: Vec<Value> = page["messages"].as_array().unwrap().iter().map(|one| one["id"].clone()).collect();
     assert_eq!(got, sent);
     let survivor = pods.remove(0);
-    assert!(count(&survivor, "waypost_calls_total").await > 8);
+    assert!(survivor.metric("waypost_calls_total").await > 8);
     survivor.signal(Signal::SIGTERM);
     assert_eq!(survivor.ended().await.status.code(), Some(0));
-}
-
-/// The sum of a pod's metrics that begin so.
-async fn count(pod: &Program, name: &str) -> u64 {
-    let text = reqwest::get(format!("{}/metrics", pod.ops)).await.unwrap().text().await.unwrap();
-    let lines = text.lines().filter(|line| line.starts_with(name));
-    lines.map(|line| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap()).sum()
 }
 
 /// A client that asks again where a proxy could not reach a pod, as every client behind one does.
