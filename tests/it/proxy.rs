@@ -1,10 +1,12 @@
 //! Two pods behind a real proxy, one after the other: all that is true of a pod holds through it.
 //!
-//! Run by `./dev test proxy`, which fetches the proxy (Caddy) and tells where it is in `CADDY`.
+//! Run by `./dev test proxy`, which fetches the proxies and tells where they are in `CADDY` and `NGINX`.
 
 mod caddy;
+mod nginx;
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
@@ -18,7 +20,28 @@ use crate::agent_path::{reply_over_mcp, reply_over_rest};
 use crate::house::{Agent, House, last_poll, polled_since, settings, until};
 use crate::malformed::{Bench, Verdict, arguments, envelopes, frames};
 use crate::program::{self, Program};
-use caddy::{Caddy, free_address};
+use caddy::Caddy;
+
+/// An address that nobody listens at. Pods must know the proxy's before it starts.
+fn free_address() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+/// Waits until a proxy passes requests on.
+async fn serves(url: &str) {
+    let ready = format!("{url}/readyz");
+    until("the proxy serves", async || reqwest::get(&ready).await.is_ok_and(|answer| answer.status() == 200))
+        .await;
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "where these programs are, is told by whoever runs these tests"
+)]
+fn fetched(name: &str) -> PathBuf {
+    let program = std::env::var_os(name);
+    program.unwrap_or_else(|| panic!("{name} must name a program: run ./dev test proxy")).into()
+}
 
 /// Two pods in this process, and the proxy.
 async fn two_pods(config: Config) -> (House, Caddy) {
