@@ -1,9 +1,11 @@
 //! Two pods behind a real proxy, one after the other: all that is true of a pod holds through it.
 //!
-//! Run by `./dev test proxy`, which fetches the proxies and tells where they are in `CADDY` and `NGINX`.
+//! Run by `./dev test proxy`, which fetches the proxies and the pooler and tells where they are in `CADDY`, `NGINX` and
+//! `PGBOUNCER`.
 
 mod caddy;
 mod nginx;
+mod pooler;
 
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::PathBuf;
