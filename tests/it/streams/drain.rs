@@ -39,7 +39,7 @@ impl Stage {
         let folder = program::folder();
         let going = boundless_program(&house, folder.path()).await;
         let sender = house.register().await;
-        let readers = join_all((0..READERS).map(|_| house.register())).await;
+        let readers = house.register_many(READERS).await;
         let (open, moved) = (AtomicUsize::new(0), AtomicUsize::new(0));
         (Stage { house, going: going.url.clone(), sender, readers, open, moved }, going)
     }

@@ -125,8 +125,8 @@ impl Stage {
         let folder = program::folder();
         let stopped = boundless_program(&house, folder.path()).await;
         let sender = house.register().await;
-        let sleepers = join_all((0..4).map(|_| house.register())).await;
-        let busy = join_all((0..2).map(|_| house.register())).await;
+        let sleepers = house.register_many(4).await;
+        let busy = house.register_many(2).await;
         Stage { house, stopped, sender, sleepers, busy, goes_on: AtomicBool::new(false), _folder: folder }
     }
 
@@ -145,7 +145,7 @@ impl Stage {
 
     /// Half of them write to the sleepers, half to those that the stopped pod holds.
     async fn send_through_the_other_pod(&self, number: usize, until: Instant) {
-        let recipients = if number % 2 == 0 { &self.sleepers } else { &self.busy };
+        let recipients = if number.is_multiple_of(2) { &self.sleepers } else { &self.busy };
         let mut pace = interval(Duration::from_millis(50));
         for to in recipients.iter().cycle() {
             pace.tick().await;
