@@ -47,7 +47,17 @@ struct Stage {
     _folder: TempDir,
 }
 
-/// Where streams and held reads end: for each agent the seq of its last message.
+/// What a stream or a held read told of, until when.
+struct Heard<'a> {
+    agent: &'a Agent,
+    is_of_stopped: bool,
+    seqs: Vec<i64>,
+    /// The longest time between two messages.
+    longest: Duration,
+    at: Instant,
+}
+
+/// Where streams end: for each agent the seq of its last message.
 type Goal = watch::Receiver<Option<Vec<(String, i64)>>>;
 
 async fn stop_and_go_on(meanwhile: impl AsyncFn(&Stage)) {
@@ -57,16 +67,12 @@ async fn stop_and_go_on(meanwhile: impl AsyncFn(&Stage)) {
     let urls = [stage.house.url(0), stage.stopped.url.clone()];
     let streams = join_all(urls.iter().flat_map(|url| everybody().map(move |agent| (url, agent))).map(
         async |(url, agent)| {
-            let stream =
-                Listener::opened(stage.house.http().get(format!("{url}{STREAM}")).bearer_auth(&agent.key));
-            let (seqs, longest) = listen(stream.await, agent, wanted.clone()).await;
-            (url.as_str(), agent, seqs, longest, Instant::now())
+            let request = stage.house.http().get(format!("{url}{STREAM}")).bearer_auth(&agent.key);
+            let (seqs, longest) = listen(Listener::opened(request).await, agent, wanted.clone()).await;
+            Heard { agent, is_of_stopped: *url == stage.stopped.url, seqs, longest, at: Instant::now() }
         },
     ));
-    let reads = join_all(stage.sleepers.iter().map(async |agent| {
-        let read = stage.stopped.call(agent, "mailbox_check", json!({ "since": 1, "wait": 25 })).await;
-        (agent, read, Instant::now())
-    }));
+    let reads = join_all(stage.sleepers.iter().map(|agent| stage.read(agent)));
     let stopping = async {
         until("all are asleep", async || {
             stage.held().await == (stage.sleepers.len() * 2 + stage.busy.len()) as u64
@@ -92,26 +98,8 @@ async fn stop_and_go_on(meanwhile: impl AsyncFn(&Stage)) {
     let ((streams, reads), (acknowledged, woken)) =
         timeout(PATIENCE, join(join(streams, reads), stopping)).await.unwrap();
 
-    for (url, agent, seqs, longest, at) in streams {
-        assert_eq!(seqs, stage.stored(agent).await, "{url}");
-        let is_sleeper = stage.sleepers.iter().any(|sleeper| sleeper.id == agent.id);
-        if is_sleeper && url == stage.stopped.url {
-            assert!(at - woken < SOON, "a stream woke after {:?}", at - woken);
-        }
-        if url != stage.stopped.url {
-            assert!(longest < FROZEN, "a stream of the other pod stood still for {longest:?}");
-        }
-    }
-    for (agent, read, at) in reads {
-        assert!(at - woken < SOON, "a held read woke after {:?}", at - woken);
-        let seqs: Vec<i64> = read.body["messages"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|one| one["seq"].as_i64().unwrap())
-            .collect();
-        assert_eq!(seqs, stage.stored(agent).await[1..=seqs.len()], "{}", read.body);
-        assert!(!seqs.is_empty());
+    for heard in streams.into_iter().chain(reads) {
+        stage.judge(&heard, woken).await;
     }
     stage.has_once(&acknowledged).await;
     stage.stopped.signal(Signal::SIGTERM);
@@ -130,6 +118,32 @@ impl Stage {
         Stage { house, stopped, sender, sleepers, busy, goes_on: AtomicBool::new(false), _folder: folder }
     }
 
+    /// A read that is held on the pod that is stopped.
+    async fn read<'a>(&self, agent: &'a Agent) -> Heard<'a> {
+        let read =
+            self.stopped.call(agent, "mailbox_check", json!({ "wait": 25, "since": 1, "limit": 100 })).await;
+        let messages = read.body["messages"].as_array().unwrap();
+        assert!(!messages.is_empty(), "it was not woken: {}", read.body);
+        let seqs = [1].into_iter().chain(messages.iter().map(|message| message["seq"].as_i64().unwrap()));
+        Heard {
+            agent,
+            is_of_stopped: true,
+            seqs: seqs.collect(),
+            longest: Duration::ZERO,
+            at: Instant::now(),
+        }
+    }
+
+    /// No gap, no repeat, and in time.
+    async fn judge(&self, heard: &Heard<'_>, woken: Instant) {
+        let took = heard.at - woken;
+        assert_eq!(heard.seqs, self.stored(heard.agent).await, "told after {took:?}");
+        let is_sleeper = self.sleepers.iter().any(|sleeper| sleeper.id == heard.agent.id);
+        assert!(!is_sleeper || took < SOON, "woken after {took:?}");
+        let longest = heard.longest;
+        assert!(heard.is_of_stopped || longest < FROZEN, "the other pod's stood still for {longest:?}");
+    }
+
     /// Writes to the busy ones until the pod goes on, each letter until it is acknowledged: their keys.
     async fn send_through_the_stopped_pod(&self, number: usize) -> Vec<String> {
         let mut acknowledged = Vec::new();
@@ -143,10 +157,10 @@ impl Stage {
         acknowledged
     }
 
-    /// Half of them write to the sleepers, half to those that the stopped pod holds.
+    /// Half of them write to the sleepers, half to those that the stopped pod holds; no more than fits into one page each.
     async fn send_through_the_other_pod(&self, number: usize, until: Instant) {
         let recipients = if number.is_multiple_of(2) { &self.sleepers } else { &self.busy };
-        let mut pace = interval(Duration::from_millis(50));
+        let mut pace = interval(Duration::from_millis(100));
         for to in recipients.iter().cycle() {
             pace.tick().await;
             let began = Instant::now();
