@@ -120,6 +120,7 @@ impl Database {
         let options = pool::session(options);
         let mut db = connect(&options).await?;
         sessions::check_own(&mut db, &options).await?;
+        sessions::look_for_settings(&mut db).await?;
         check_durability(&mut db, config.unsafe_durability).await?;
         let migrated = schema::migrate(&options).await;
         migrated.map_err(|error| {

@@ -1,7 +1,7 @@
 //! Whether a pod's connections can be had and do what a pod needs of them, asked before it serves.
 
 use sqlx::postgres::PgConnectOptions;
-use sqlx::{Connection, PgConnection, Row};
+use sqlx::{Connection, Decode, PgConnection, Postgres, Row, Type};
 
 use super::StartRefused;
 use crate::inbox::poster::LANES;
@@ -16,9 +16,9 @@ const RESERVE: u32 = 3;
 /// Checks that sessions are a pod's own: two that are open at once have two server processes, unless somebody
 /// in between hands one from the one to the other. Such a pod would never hear of mail.
 pub(super) async fn check_own(db: &mut PgConnection, options: &PgConnectOptions) -> Result<(), StartRefused> {
-    let first = server_process(db).await?;
+    let first: i32 = ask(db, "-- database.server_process\n select pg_backend_pid()").await?;
     let mut other = connect(options).await?;
-    let second = server_process(&mut other).await?;
+    let second: i32 = ask(&mut other, "-- database.server_process\n select pg_backend_pid()").await?;
     let _ = other.close().await;
     match first == second {
         false => Ok(()),
@@ -30,9 +30,30 @@ pub(super) async fn check_own(db: &mut PgConnection, options: &PgConnectOptions)
     }
 }
 
-async fn server_process(db: &mut PgConnection) -> Result<i32, StartRefused> {
+/// Tells when the settings of sessions do not arrive, as with a pooler that is told to leave out `options`: then nobody
+/// ends the transactions of a pod that stands still.
+pub(super) async fn look_for_settings(db: &mut PgConnection) -> Result<(), StartRefused> {
+    let ends_idle: bool = ask(
+        db,
+        "-- database.settings\n select current_setting('idle_in_transaction_session_timeout') <> '0'",
+    )
+    .await?;
+    if !ends_idle {
+        tracing::warn!(
+            "a pooler keeps the settings of sessions from the database, so a pod that stops may hold up the others: use \
+             Postgres' own port, or set idle_in_transaction_session_timeout = '3s', lock_timeout = '10s' and jit = off \
+             for the role in DATABASE_URL"
+        );
+    }
+    Ok(())
+}
+
+async fn ask<T>(db: &mut PgConnection, query: &'static str) -> Result<T, StartRefused>
+where
+    T: for<'a> Decode<'a, Postgres> + Type<Postgres>,
+{
     // Not prepared: a pooler may have given the name of the statement to somebody else's.
-    let row = sqlx::raw_sql("-- database.server_process\n select pg_backend_pid()").fetch_one(db).await;
+    let row = sqlx::raw_sql(query).fetch_one(db).await;
     row.and_then(|row| row.try_get(0)).map_err(failed)
 }
 

@@ -6,6 +6,7 @@ use uuid::Uuid;
 use waypost::config::Caps;
 use waypost::inbox::{Acks, Care, Judged, Key, Letter, Patience, Posting, Sender, Verdict, post};
 
+use crate::house::mail::unacked;
 use crate::house::{Agent, House, send};
 
 const CAPS: Caps = Caps { mailbox: 3, sender: 2 };
@@ -170,15 +171,7 @@ impl Batch {
 
     /// Counted by entries; the mailbox's own count must agree.
     async fn unacked_from_peers(&self, agent: &Agent) -> i64 {
-        let (entries, counted): (i64, i32) = sqlx::query_as(
-            "select (select count(*) from inbox_entry e
-                     where e.agent_id = m.agent_id and e.counted and e.acked_at is null), m.counted
-             from mailbox m where m.agent_id = $1::text::uuid",
-        )
-        .bind(&agent.id)
-        .fetch_one(&self.house.db)
-        .await
-        .unwrap();
+        let (entries, counted) = unacked(&self.house, agent).await;
         assert_eq!(entries, i64::from(counted));
         entries
     }

@@ -13,6 +13,7 @@ use waypost::inbox::{Key, Letter, Posting, Sender};
 
 use crate::cuts::cut::Cut;
 use crate::cuts::proxy::{At, How};
+use crate::house::mail::{letter, stored};
 use crate::house::{Agent, Answer, House, settings, until};
 
 /// What nobody should notice takes less.
@@ -21,7 +22,7 @@ const AT_ONCE: Duration = Duration::from_secs(2);
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_posting_that_the_database_refuses_fails_alone() {
     let house = Arc::new(roomy().await);
-    let (sender, recipients) = (house.register().await, some_agents(&house, 8).await);
+    let (sender, recipients) = (house.register().await, house.register_many(8).await);
     refuse_bodies(&house, "poison").await;
     for round in 0..5 {
         let bodies = (0..40).map(|n| if n % 13 == 5 { "poison".into() } else { format!("{round} {n}") });
@@ -37,7 +38,7 @@ async fn one_posting_that_the_database_refuses_fails_alone() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_mailbox_that_somebody_holds_delays_no_other() {
     let house = Arc::new(roomy().await);
-    let (sender, recipients) = (house.register().await, some_agents(&house, 9).await);
+    let (sender, recipients) = (house.register().await, house.register_many(9).await);
     let mut holder = holding(&house, &recipients[8]).await;
     let mut held = JoinSet::new();
     held.spawn({
@@ -75,7 +76,7 @@ async fn a_mailbox_held_for_too_long_is_told_and_nothing_is_stored() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_key_that_somebody_is_about_to_take_delays_no_other() {
     let house = Arc::new(roomy().await);
-    let (sender, recipients) = (house.register().await, some_agents(&house, 9).await);
+    let (sender, recipients) = (house.register().await, house.register_many(9).await);
     let mut rival = PgConnection::connect_with(&house.options).await.unwrap();
     sqlx::raw_sql("begin").execute(&mut rival).await.unwrap();
     sqlx::query(
@@ -112,7 +113,7 @@ async fn a_pod_that_stops_inside_a_transaction_freezes_no_other_pod() {
     let (sender, stuck, free) = (cut.agent().await, cut.agent().await, cut.agent().await);
     // To the database a pod that hears and says nothing any more is a stopped one.
     cut.proxy.break_at(At::Saying("commit"), How::HoleBefore);
-    let stopped = cut.call(&sender, "mailbox_send", message(&stuck, "from the stopped pod"));
+    let stopped = cut.call(&sender, "mailbox_send", letter(&stuck, "from the stopped pod"));
     let others = async {
         until("in a transaction", async || {
             sqlx::query_scalar::<_, bool>(
@@ -125,10 +126,10 @@ async fn a_pod_that_stops_inside_a_transaction_freezes_no_other_pod() {
         })
         .await;
         let began = Instant::now();
-        let beside = cut.house.call(1, &sender, "mailbox_send", message(&free, "beside")).await;
+        let beside = cut.house.call(1, &sender, "mailbox_send", letter(&free, "beside")).await;
         assert_eq!(beside.status, 200, "{}", beside.body);
         assert!(began.elapsed() < AT_ONCE, "{:?}", began.elapsed());
-        let same = cut.house.call(1, &sender, "mailbox_send", message(&stuck, "the same mailbox")).await;
+        let same = cut.house.call(1, &sender, "mailbox_send", letter(&stuck, "the same mailbox")).await;
         assert_eq!(same.status, 200, "{}", same.body);
         assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
     };
@@ -261,20 +262,8 @@ async fn holding(house: &House, agent: &Agent) -> PgConnection {
     holder
 }
 
-async fn some_agents(house: &House, count: usize) -> Vec<Agent> {
-    let mut agents = Vec::new();
-    for _ in 0..count {
-        agents.push(house.register().await);
-    }
-    agents
-}
-
-fn message(to: &Agent, body: &str) -> Value {
-    json!({ "recipient_agent_id": to.id, "body": body })
-}
-
 async fn send(house: &House, from: &Agent, to: &Agent, body: &str) -> Answer {
-    house.call(0, from, "mailbox_send", message(to, body)).await
+    house.call(0, from, "mailbox_send", letter(to, body)).await
 }
 
 /// Sends all of these at once, and gives each body with its answer.
@@ -292,12 +281,4 @@ async fn send_at_once(
         });
     }
     sending.join_all().await
-}
-
-/// Messages of agents.
-async fn stored(house: &House) -> i64 {
-    sqlx::query_scalar("select count(*) from message where sender_agent_id is not null")
-        .fetch_one(&house.db)
-        .await
-        .unwrap()
 }

@@ -1,11 +1,13 @@
 //! A house for each test: a database of its own on one shared, real Postgres, and pods on it.
 
 pub mod cluster;
+pub mod mail;
 
 use std::net::Ipv4Addr;
 use std::sync::LazyLock;
 use std::time::Duration;
 
+use futures::future::join_all;
 use serde_json::{Value, json};
 use sqlx::PgPool;
 use sqlx::postgres::PgConnectOptions;
@@ -125,6 +127,11 @@ impl House {
         self.register_with(json!({})).await
     }
 
+    /// Registers so many agents.
+    pub async fn register_many(&self, count: usize) -> Vec<Agent> {
+        join_all((0..count).map(|_| self.register())).await
+    }
+
     /// Registers an agent with these arguments.
     pub async fn register_with(&self, arguments: Value) -> Agent {
         let answer = self.post(0, "/api/v1/onboard", None, &arguments).await;
@@ -197,7 +204,7 @@ pub fn is_named(entry: &Entry, code: &str) {
 
 /// Sends one plain message and gives its id.
 pub async fn send(house: &House, from: &Agent, to: &Agent, body: &str) -> String {
-    let sent = house.ok(from, "mailbox_send", json!({ "recipient_agent_id": to.id, "body": body })).await;
+    let sent = house.ok(from, "mailbox_send", mail::letter(to, body)).await;
     sent["message_id"].as_str().unwrap().to_owned()
 }
 

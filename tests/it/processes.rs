@@ -163,6 +163,23 @@ async fn a_pod_that_its_database_has_no_room_for_is_refused() {
     let said = String::from_utf8(refused.stderr).unwrap();
     assert_eq!(refused.status.code(), Some(2), "{said}");
     assert!(said.contains("uses 1010 connections") && said.contains("max_connections"), "{said}");
+
+    // Each of these two has room, and both together have not.
+    let most: i32 = sqlx::query_scalar("select current_setting('max_connections')::int")
+        .fetch_one(&house.db)
+        .await
+        .unwrap();
+    let mut pods = Vec::new();
+    for name in ["one", "two"] {
+        let mut wide = program::command_on(&house.options, &folder.path().join(name));
+        wide.env("WAYPOST_POOL", (most / 2).to_string());
+        pods.push(Program::start(wide).await);
+    }
+    for (pod, is_told) in pods.into_iter().zip([false, true]) {
+        pod.signal(Signal::SIGTERM);
+        let said = pod.ended().await.stderr;
+        assert_eq!(said.contains("too few connections for all pods"), is_told, "{said}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

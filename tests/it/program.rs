@@ -149,6 +149,13 @@ impl Program {
         Some(self.http.get(format!("{url}{path}")).send().await.ok()?.status().as_u16())
     }
 
+    /// The sum of its metrics that begin so.
+    pub async fn metric(&self, name: &str) -> u64 {
+        let text = self.http.get(format!("{}/metrics", self.ops)).send().await.unwrap().text().await.unwrap();
+        let lines = text.lines().filter(|line| line.starts_with(name));
+        lines.map(|line| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap()).sum()
+    }
+
     async fn post(&self, path: &str, key: Option<&str>, body: &Value) -> Answer {
         let mut request = self.http.post(format!("{}{path}", self.url)).json(body);
         if let Some(key) = key {

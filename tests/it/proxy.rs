@@ -1,10 +1,14 @@
 //! Two pods behind a real proxy, one after the other: all that is true of a pod holds through it.
 //!
-//! Run by `./dev test proxy`, which fetches the proxy (Caddy) and tells where it is in `CADDY`.
+//! Run by `./dev test proxy`, which fetches the proxies and the pooler and tells where they are in `CADDY`, `NGINX` and
+//! `PGBOUNCER`.
 
 mod caddy;
+mod nginx;
+mod pooler;
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
@@ -18,7 +22,28 @@ use crate::agent_path::{reply_over_mcp, reply_over_rest};
 use crate::house::{Agent, House, last_poll, polled_since, settings, until};
 use crate::malformed::{Bench, Verdict, arguments, envelopes, frames};
 use crate::program::{self, Program};
-use caddy::{Caddy, free_address};
+use caddy::Caddy;
+
+/// An address that nobody listens at. Pods must know the proxy's before it starts.
+fn free_address() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+/// Waits until a proxy passes requests on.
+async fn serves(url: &str) {
+    let ready = format!("{url}/readyz");
+    until("the proxy serves", async || reqwest::get(&ready).await.is_ok_and(|answer| answer.status() == 200))
+        .await;
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "where these programs are, is told by whoever runs these tests"
+)]
+fn fetched(name: &str) -> PathBuf {
+    let program = std::env::var_os(name);
+    program.unwrap_or_else(|| panic!("{name} must name a program: run ./dev test proxy")).into()
+}
 
 /// Two pods in this process, and the proxy.
 async fn two_pods(config: Config) -> (House, Caddy) {
@@ -135,7 +160,7 @@ async fn a_client_goes_on_while_a_pod_is_killed() {
     let mut holder = 0;
     until("held", async || {
         holder = 1 - holder;
-        count(&pods[holder], "waypost_held_reads").await == 1
+        pods[holder].metric("waypost_held_reads").await == 1
     })
     .await;
     pods.remove(holder).kill().await;
@@ -157,16 +182,9 @@ async fn a_client_goes_on_while_a_pod_is_killed() {
     let got: Vec<Value> = page["messages"].as_array().unwrap().iter().map(|one| one["id"].clone()).collect();
     assert_eq!(got, sent);
     let survivor = pods.remove(0);
-    assert!(count(&survivor, "waypost_calls_total").await > 8);
+    assert!(survivor.metric("waypost_calls_total").await > 8);
     survivor.signal(Signal::SIGTERM);
     assert_eq!(survivor.ended().await.status.code(), Some(0));
-}
-
-/// The sum of a pod's metrics that begin so.
-async fn count(pod: &Program, name: &str) -> u64 {
-    let text = reqwest::get(format!("{}/metrics", pod.ops)).await.unwrap().text().await.unwrap();
-    let lines = text.lines().filter(|line| line.starts_with(name));
-    lines.map(|line| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap()).sum()
 }
 
 /// A client that asks again where a proxy could not reach a pod, as every client behind one does.

@@ -12,6 +12,7 @@ use tokio::time::timeout;
 use uuid::Uuid;
 use waypost::config::{Caps, Config};
 
+use crate::house::mail::{letter, stored, unacked};
 use crate::house::{Agent, Answer, House, settings};
 
 /// Long enough for a slow machine, short enough to tell a hang from a slow machine.
@@ -23,7 +24,7 @@ async fn a_cursor_reader_sees_every_message_of_racing_senders_in_order_and_once(
     const SENDERS: usize = 64;
     let house = Arc::new(House::with_pods(3, capped(0, 0)).await);
     let reader = house.register().await;
-    let senders = agents(&house, SENDERS).await;
+    let senders = house.register_many(SENDERS).await;
     let start = house.ok(&reader, "mailbox_check", json!({})).await["next_since"].as_i64().unwrap();
 
     let next = Arc::new(AtomicUsize::new(0));
@@ -78,25 +79,26 @@ async fn read_in_order(house: &House, pod: usize, reader: &Agent, start: i64, co
 async fn the_cap_of_a_mailbox_is_exact_under_128_racers() {
     let house = Arc::new(House::with_pods(2, capped(50, 10)).await);
     let recipient = house.register().await;
-    let senders = agents(&house, 128).await;
-    let calls = senders.into_iter().map(|sender| (sender, message_to(&recipient))).collect();
+    let senders = house.register_many(128).await;
+    let calls = senders.into_iter().map(|sender| (sender, letter(&recipient, "one of many"))).collect();
     let answers = at_once(&house, "mailbox_send", calls).await;
 
     assert_eq!(by_outcome(&answers), BTreeMap::from([("mailbox_full".into(), 78), ("ok".into(), 50)]));
-    assert_eq!(stored(&house, &recipient).await, (50, 50));
+    assert_eq!(unacked(&house, &recipient).await, (50, 50));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_cap_of_each_sender_is_exact_under_128_racers() {
     let house = Arc::new(House::with_pods(2, capped(50, 10)).await);
     let recipient = house.register().await;
-    let senders = agents(&house, 3).await;
-    let calls = (0..128).map(|racer| (senders[racer % 3].clone(), message_to(&recipient))).collect();
+    let senders = house.register_many(3).await;
+    let calls =
+        (0..128).map(|racer| (senders[racer % 3].clone(), letter(&recipient, "one of many"))).collect();
     let answers = at_once(&house, "mailbox_send", calls).await;
 
     let expected = BTreeMap::from([("mailbox_full_per_sender".into(), 98), ("ok".into(), 30)]);
     assert_eq!(by_outcome(&answers), expected);
-    assert_eq!(stored(&house, &recipient).await, (30, 30));
+    assert_eq!(unacked(&house, &recipient).await, (30, 30));
     let per_sender: Vec<i64> = sqlx::query_scalar(
         "select count(*) from message where recipient_agent_id = $1 and sender_agent_id is not null group by sender_agent_id",
     )
@@ -111,13 +113,14 @@ async fn the_cap_of_each_sender_is_exact_under_128_racers() {
 async fn acks_that_race_with_sends_never_let_a_mailbox_over_its_cap() {
     let house = Arc::new(House::with_pods(2, capped(5, 0)).await);
     let recipient = house.register().await;
-    let senders = agents(&house, 16).await;
+    let senders = house.register_many(16).await;
     let mut racing = JoinSet::new();
     for (place, sender) in senders.into_iter().enumerate() {
         let (house, recipient) = (house.clone(), recipient.clone());
         racing.spawn(async move {
             for _ in 0..12 {
-                let sent = house.call(place % 2, &sender, "mailbox_send", message_to(&recipient)).await;
+                let sent =
+                    house.call(place % 2, &sender, "mailbox_send", letter(&recipient, "one of many")).await;
                 assert!(sent.status == 200 || sent.body["code"] == "mailbox_full", "{}", sent.body);
                 let claimed = house.call(place % 2, &recipient, "mailbox_claim", json!({ "limit": 1 })).await;
                 let Some(claimed) = claimed.body["messages"][0]["id"].as_str() else { continue };
@@ -125,13 +128,13 @@ async fn acks_that_race_with_sends_never_let_a_mailbox_over_its_cap() {
                     .call(place % 2, &recipient, "mailbox_ack", json!({ "message_ids": [claimed] }))
                     .await;
                 assert_eq!(acked.status, 200, "{}", acked.body);
-                let (entries, counted) = stored(&house, &recipient).await;
+                let (entries, counted) = unacked(&house, &recipient).await;
                 assert!(entries <= 5 && counted <= 5, "{entries} entries, {counted} counted");
             }
         });
     }
     timeout(PATIENCE, all_succeed(racing)).await.unwrap();
-    let (entries, counted) = stored(&house, &recipient).await;
+    let (entries, counted) = unacked(&house, &recipient).await;
     assert_eq!(entries, i64::from(counted));
 }
 
@@ -149,14 +152,14 @@ async fn one_client_message_id_raced_by_64_is_one_message_and_64_equal_answers()
     }
     let repeats = answers.iter().filter(|answer| answer.body["deduplicated"] == true);
     assert_eq!(repeats.count(), 63);
-    assert_eq!(stored(&house, &recipient).await, (1, 1));
+    assert_eq!(unacked(&house, &recipient).await, (1, 1));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_client_message_id_to_eight_recipients_is_one_message_to_one_of_them() {
     let house = Arc::new(House::with_pods(2, settings()).await);
     let sender = house.register().await;
-    let recipients = agents(&house, 8).await;
+    let recipients = house.register_many(8).await;
     for round in 0..5 {
         let key = format!("round {round}");
         let message =
@@ -174,29 +177,12 @@ async fn one_client_message_id_to_eight_recipients_is_one_message_to_one_of_them
             .collect();
         assert!(told.iter().all(|id| *id == told[0]));
     }
-    let messages: i64 = sqlx::query_scalar("select count(*) from message where sender_agent_id = $1")
-        .bind(id(&sender))
-        .fetch_one(&house.db)
-        .await
-        .unwrap();
-    assert_eq!(messages, 5, "one of each round and nothing else");
+    assert_eq!(stored(&house).await, 5, "one of each round and nothing else");
 }
 
 /// The settings of a test with these caps.
 fn capped(mailbox: u32, sender: u32) -> Config {
     Config { caps: Caps { mailbox, sender }, ..settings() }
-}
-
-async fn agents(house: &House, count: usize) -> Vec<Agent> {
-    let mut agents = Vec::new();
-    for _ in 0..count {
-        agents.push(house.register().await);
-    }
-    agents
-}
-
-fn message_to(recipient: &Agent) -> Value {
-    json!({ "recipient_agent_id": recipient.id, "body": "one of many" })
 }
 
 /// Makes all calls at the same moment, half of them on each of two pods.
@@ -224,18 +210,6 @@ fn by_outcome(answers: &[Answer]) -> BTreeMap<String, usize> {
         *outcomes.entry(word).or_default() += 1;
     }
     outcomes
-}
-
-/// Unacked mail from peers in a mailbox: entries there are, and what its row counts.
-async fn stored(house: &House, agent: &Agent) -> (i64, i32) {
-    sqlx::query_as(
-        "select (select count(*) from inbox_entry e where e.agent_id = m.agent_id and e.counted and e.acked_at is null),
-            m.counted from mailbox m where m.agent_id = $1",
-    )
-    .bind(id(agent))
-    .fetch_one(&house.db)
-    .await
-    .unwrap()
 }
 
 fn id(agent: &Agent) -> Uuid {

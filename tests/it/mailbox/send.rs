@@ -127,7 +127,7 @@ async fn agents_reach_only_their_own_organization() {
 async fn a_reader_by_cursor_sees_every_message_of_racing_senders_once_and_in_order() {
     let house = with_caps(2, 0, 0).await;
     let bob = settled(&house).await;
-    let senders = join_all((0..4).map(|_| house.register())).await;
+    let senders = house.register_many(4).await;
     let sending = join_all(senders.iter().enumerate().map(async |(place, sender)| {
         for round in 0..15 {
             let answer = house.call(place % 2, sender, "mailbox_send", to(&bob)).await;

@@ -12,11 +12,6 @@ use crate::house::{Agent, House, send, settings, until};
 
 const POLLS: &str = "select count(*) from poll where agent_id = $1";
 
-/// Agents that have never polled, and the seq their mailboxes stand at: the welcome.
-async fn unpolled(house: &House, count: usize) -> Vec<Agent> {
-    join_all((0..count).map(|_| house.register())).await
-}
-
 fn hold() -> Value {
     json!({ "since": 1, "wait": 25 })
 }
@@ -60,7 +55,7 @@ async fn the_wait_is_clamped_and_told() {
 async fn a_read_held_on_the_other_pod_wakes_within_half_a_second() {
     let house = two_pods().await;
     let ada = house.register().await;
-    for (pod, bob) in unpolled(&house, 6).await.iter().enumerate() {
+    for (pod, bob) in house.register_many(6).await.iter().enumerate() {
         let held = async { (house.call(pod % 2, bob, "mailbox_check", hold()).await, Instant::now()) };
         let sending = async {
             until("it is held", async || number(&house, bob, POLLS).await == 1).await;
@@ -78,7 +73,7 @@ async fn a_read_held_on_the_other_pod_wakes_within_half_a_second() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reply_and_a_probe_wake_a_held_read_too() {
     let house = two_pods().await;
-    let [ada, bob, carol] = unpolled(&house, 3).await.try_into().unwrap();
+    let [ada, bob, carol] = house.register_many(3).await.try_into().unwrap();
     let id = send(&house, &ada, &carol, "question").await;
     let wakes: [(&str, &Agent); 2] = [("reply", &ada), ("probe", &bob)];
     for (what, agent) in wakes {
@@ -106,7 +101,7 @@ async fn a_reply_and_a_probe_wake_a_held_read_too() {
 async fn held_reads_hold_no_database_connection() {
     let house = House::with_pods(1, Config { pool: 2, ..settings() }).await;
     let ada = settled(&house).await;
-    let agents = unpolled(&house, 10).await;
+    let agents = house.register_many(10).await;
     let holding = join_all(agents.iter().map(|agent| house.call(0, agent, "mailbox_check", hold())));
     let serving = async {
         for agent in &agents {
@@ -161,7 +156,7 @@ async fn one_hold_too_many_is_refused_and_a_place_that_is_given_back_can_be_take
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_drained_pod_answers_its_held_reads_with_their_cursor() {
     let mut house = two_pods().await;
-    let [bob] = unpolled(&house, 1).await.try_into().unwrap();
+    let [bob] = house.register_many(1).await.try_into().unwrap();
     let url = format!("{}/api/v1/mailbox/messages?since=1&wait=25", house.url(1));
     let held = house.http().get(url).bearer_auth(&bob.key).send();
     let draining = house.pods.remove(1);

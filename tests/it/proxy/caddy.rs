@@ -1,13 +1,12 @@
 //! The proxy: Caddy on loopback, one request to each pod in turn, ended with the test.
 
-use std::net::{SocketAddr, TcpListener};
-use std::path::PathBuf;
+use std::net::SocketAddr;
 use std::process::Stdio;
-use std::time::Duration;
 
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
-use tokio::time::{sleep, timeout};
+
+use super::{fetched, serves};
 
 /// A running proxy.
 pub struct Caddy {
@@ -16,16 +15,11 @@ pub struct Caddy {
     _folder: TempDir,
 }
 
-/// An address that nobody listens at. Pods must know the proxy's before it starts.
-pub fn free_address() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
-}
-
 impl Caddy {
     /// Starts it before pods at these URLs, and waits until it serves.
     pub async fn before(address: SocketAddr, pods: &[String]) -> Caddy {
         let folder = TempDir::new().unwrap();
-        let child = Command::new(program())
+        let child = Command::new(fetched("CADDY"))
             .args(["run", "--adapter", "caddyfile", "--config"])
             .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/Caddyfile"))
             .env_clear()
@@ -39,22 +33,11 @@ impl Caddy {
             .spawn()
             .unwrap();
         let caddy = Caddy { address, _child: child, _folder: folder };
-        let serving = async {
-            while !matches!(reqwest::get(format!("{}/readyz", caddy.url())).await, Ok(answer) if answer.status() == 200)
-            {
-                sleep(Duration::from_millis(10)).await;
-            }
-        };
-        timeout(Duration::from_secs(30), serving).await.expect("Caddy does not serve");
+        serves(&caddy.url()).await;
         caddy
     }
 
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
-}
-
-#[expect(clippy::disallowed_methods, reason = "where the proxy is, is told by whoever runs these tests")]
-fn program() -> PathBuf {
-    std::env::var_os("CADDY").expect("CADDY must name the proxy's program: run ./dev test proxy").into()
 }

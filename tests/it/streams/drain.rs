@@ -8,7 +8,7 @@ use nix::sys::signal::Signal;
 use serde_json::json;
 use tokio::time::timeout;
 
-use super::{Listener, STREAM, boundless};
+use super::{Listener, STREAM, boundless, boundless_program};
 use crate::house::{Agent, House, until};
 use crate::mcp::client::{Client, Keys};
 use crate::program::{self, Program};
@@ -37,13 +37,9 @@ impl Stage {
     async fn set() -> (Stage, Program) {
         let house = House::with_pods(1, boundless()).await;
         let folder = program::folder();
-        let mut command = program::command_on(&house.options, folder.path());
-        for (name, value) in boundless_environment() {
-            command.env(name, value);
-        }
-        let going = Program::start(command).await;
+        let going = boundless_program(&house, folder.path()).await;
         let sender = house.register().await;
-        let readers = join_all((0..READERS).map(|_| house.register())).await;
+        let readers = house.register_many(READERS).await;
         let (open, moved) = (AtomicUsize::new(0), AtomicUsize::new(0));
         (Stage { house, going: going.url.clone(), sender, readers, open, moved }, going)
     }
@@ -115,11 +111,6 @@ impl Stage {
             .await;
         }
     }
-}
-
-fn boundless_environment() -> impl Iterator<Item = (String, &'static str)> {
-    let limits = ["HOLDS_PER_AGENT", "HOLDS_PER_ORG", "HOLDS_PER_POD", "CAP_MAILBOX", "CAP_SENDER"];
-    limits.into_iter().map(|name| (format!("WAYPOST_{name}"), "0"))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

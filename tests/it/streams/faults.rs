@@ -282,7 +282,7 @@ async fn terminate(house: &House, statement: &str) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_thousand_clients_that_come_and_go_leave_nothing_behind() {
     let (house, _, _) = stage(1).await;
-    let readers = join_all((0..20).map(|_| house.register())).await;
+    let readers = house.register_many(20).await;
     let dispatch = &house.pods[0].dispatch;
     for _ in 0..100 {
         join_all((0..100).map(|number| Listener::open(&house, 0, &readers[number % 20], ""))).await;

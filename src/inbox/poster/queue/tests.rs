@@ -120,6 +120,49 @@ fn what_was_left_out_goes_first_and_then_waits_alone() {
 }
 
 #[test]
+fn what_was_left_out_goes_before_what_came_later() {
+    let mut queue = Queue::default();
+    let _first = push(&mut queue, 1, &[1], "first");
+    let batch = take(&mut queue).unwrap();
+    let _second = push(&mut queue, 1, &[1], "second");
+    put_back(&mut queue, batch);
+    assert_eq!(texts(&take(&mut queue).unwrap()), ["first", "second"]);
+}
+
+#[test]
+fn what_waits_alone_lets_those_of_its_mailbox_have_a_turn() {
+    let mut queue = Queue::default();
+    let _held = push(&mut queue, 1, &[1], "held");
+    for _ in 0..TRIES {
+        let batch = take(&mut queue).unwrap();
+        put_back(&mut queue, batch);
+    }
+    let _behind = push(&mut queue, 1, &[1], "behind");
+    let alone = take(&mut queue).unwrap();
+    assert_eq!(texts(&alone), ["held"]);
+    put_back(&mut queue, alone);
+    assert_eq!(texts(&take(&mut queue).unwrap()), ["behind"]);
+}
+
+#[test]
+fn an_organization_whose_mailboxes_are_all_in_a_lane_holds_up_no_other() {
+    let mut queue = Queue::default();
+    let _held = push(&mut queue, 1, &[1], "held");
+    let _in_lane = take(&mut queue).unwrap();
+    let _others = [push(&mut queue, 1, &[1], "blocked"), push(&mut queue, 2, &[1], "free")];
+    assert_eq!(texts(&take(&mut queue).unwrap()), ["free"]);
+}
+
+#[test]
+fn a_batch_takes_nothing_more_once_it_is_heavy() {
+    let mut queue = Queue::default();
+    let many: Vec<u128> = (0..WEIGHT as u128).collect();
+    let _postings = [push(&mut queue, 1, &many, "heavy"), push(&mut queue, 2, &[1], "light")];
+    assert_eq!(texts(&take(&mut queue).unwrap()), ["heavy"]);
+    assert_eq!(texts(&take(&mut queue).unwrap()), ["light"]);
+}
+
+#[test]
 fn only_one_lane_waits_at_a_time() {
     let mut queue = Queue::default();
     let _held = [push(&mut queue, 1, &[1], "one"), push(&mut queue, 1, &[2], "two")];
@@ -137,11 +180,33 @@ fn only_one_lane_waits_at_a_time() {
 #[test]
 fn who_has_waited_too_long_is_told_and_who_is_gone_is_dropped() {
     let mut queue = Queue::default();
-    let mut late = push(&mut queue, 1, &[1], "late");
     drop(push(&mut queue, 1, &[1], "gone"));
+    let mut late = push(&mut queue, 1, &[1], "late");
+    let batch = take(&mut queue).unwrap();
+    assert_eq!(texts(&batch), ["late"]);
+    put_back(&mut queue, batch);
     assert!(queue.take(Instant::now() + Duration::from_secs(61)).is_none());
     assert!(matches!(late.try_recv(), Ok(Err(Error::Unavailable { outcome_unknown: false, .. }))));
     assert!(!queue.has_any());
+}
+
+#[test]
+fn who_waits_alone_is_told_in_time_although_another_lane_has_its_mailbox() {
+    let mut queue = Queue::default();
+    let mut late = push(&mut queue, 1, &[2, 1], "late");
+    let _one = push(&mut queue, 1, &[1], "one");
+    for _ in 0..TRIES {
+        let batch = take(&mut queue).unwrap();
+        assert_eq!(batch.postings.len(), 2);
+        put_back(&mut queue, batch);
+    }
+    let alone = take(&mut queue).unwrap();
+    assert_eq!(texts(&alone), ["one"]);
+    queue.settle(&alone.hold, Vec::new());
+    let _new = push(&mut queue, 1, &[1], "new");
+    assert_eq!(texts(&take(&mut queue).unwrap()), ["new"]);
+    assert!(queue.take(Instant::now() + Duration::from_secs(61)).is_none());
+    assert!(matches!(late.try_recv(), Ok(Err(Error::Unavailable { outcome_unknown: false, .. }))));
 }
 
 #[test]
@@ -161,6 +226,20 @@ fn one_organization_cannot_fill_the_queue() {
     let mut other = push(&mut queue, 2, &[1], "other");
     assert_eq!(other.try_recv().unwrap_err(), TryRecvError::Empty);
     assert!(texts(&take(&mut queue).unwrap()).contains(&"other"));
+}
+
+#[test]
+fn all_organizations_together_fill_the_queue_to_its_end() {
+    let mut queue = Queue::default();
+    let mut kept = Vec::new();
+    for n in 0..MOST + 10 {
+        let (answer, verdict) = oneshot::channel();
+        let until = Instant::now() + Duration::from_secs(60);
+        let ticket = Ticket { answer, until, tries: 0 };
+        let posting = posting(n as u128 % 5, &[1], "");
+        kept.extend(queue.push(Waiting::new(posting, ticket)).is_ok().then_some(verdict));
+    }
+    assert_eq!(kept.len(), MOST);
 }
 
 #[derive(Debug, Clone)]
