@@ -9,6 +9,7 @@ mod genuine;
 mod hostile;
 mod receiver;
 mod registering;
+mod traces;
 
 use reqwest::Method;
 use serde_json::{Value, json};

@@ -19,6 +19,7 @@ use crate::inbox::envelopes::{self, Envelope, Reader};
 use crate::inbox::{Key, Letter, Poster, Posting, Sender, Verdict};
 use crate::postgres::pool;
 use crate::telemetry;
+use crate::trace::Trace;
 
 /// Most envelopes of a notice; the rest is only counted.
 const ENVELOPES: i64 = 20;
@@ -80,6 +81,7 @@ struct Mail {
     pending: i64,
     last_seq: i64,
     hosts: Option<Vec<String>>,
+    trace: Option<Trace>,
     envelopes: Vec<Envelope>,
 }
 
@@ -108,7 +110,7 @@ impl Courier {
         }
     }
 
-    /// Reads what there is to tell; `None` when the agent is gone. Up to `last_seq` all is committed, since the
+    /// Reads what there is to tell; `None` when the webhook is gone. Up to `last_seq` all is committed, since the
     /// order of seqs is that of commits.
     async fn look(&self, due: &Due) -> Result<Option<Mail>> {
         let (org_id, agent_id) = (due.org_id, due.agent_id);
@@ -123,7 +125,8 @@ impl Courier {
                 let last_seq = row.try_get("last_seq")?;
                 let envelopes = envelopes::unacked(db, &reader, after, last_seq, ENVELOPES).await?;
                 let (pending, hosts) = (row.try_get("pending")?, row.try_get("hosts")?);
-                Ok(Some(Mail { pending, last_seq, hosts, envelopes }))
+                let trace = row.try_get::<Option<&str>, _>("traceparent")?.and_then(Trace::read);
+                Ok(Some(Mail { pending, last_seq, hosts, trace, envelopes }))
             })
         });
         Ok(found.await?)
@@ -139,7 +142,8 @@ impl Courier {
         let notice = Notice::new(due.agent_id, mail.pending, mail.last_seq, &mail.envelopes);
         let body = Bytes::from(serde_json::to_vec(&notice).map_err(Error::internal)?);
         let id = notice::id(due.agent_id, due.activation, mail.last_seq);
-        let headers = notice::signed(&key, &id, now(), &body);
+        let mut headers = notice::signed(&key, &id, now(), &body);
+        headers.extend(notice::traced(mail.trace.as_ref()));
         let outgoing = Outgoing { method: Method::POST, headers, body, reads_body: false };
         let answer = self.egress.send(&target, outgoing).await;
         Ok(match answer.map(|answer| Reason::of_status(answer.status)) {
@@ -188,6 +192,7 @@ impl Courier {
             acks: None,
             only_with_ack: false,
             key: Some(key),
+            trace: None,
         };
         match self.poster.post(posting).await? {
             Verdict::Posted(_) | Verdict::Replayed(_) | Verdict::NoMailbox(_) => {}
@@ -214,12 +219,13 @@ impl Courier {
 type Query = sqlx::query::Query<'static, sqlx::Postgres, sqlx::postgres::PgArguments>;
 
 const LOOK: &str = "-- webhook.look
-    select m.last_seq, p.hosts,
+    select m.last_seq, p.hosts, w.traceparent,
         greatest(0, m.open - coalesce((
             select sum(r.held) from claim_run r
             where r.org_id = m.org_id and r.agent_id = m.agent_id and r.lease_until > clock_timestamp()), 0))::bigint
             as pending
-    from mailbox m left join egress_policy p on p.org_id = m.org_id
+    from mailbox m join webhook w on w.org_id = m.org_id and w.agent_id = m.agent_id
+        left join egress_policy p on p.org_id = m.org_id
     where m.org_id = $1 and m.agent_id = $2";
 
 /// What was posted meanwhile has made the row due again: `due_at` is the lease's end only where nothing was. One that
