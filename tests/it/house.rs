@@ -1,6 +1,7 @@
 //! A house for each test: a database of its own on one shared, real Postgres, and pods on it.
 
 pub mod cluster;
+pub mod outage;
 
 use std::net::Ipv4Addr;
 use std::sync::LazyLock;

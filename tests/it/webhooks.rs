@@ -7,8 +7,9 @@ mod faults;
 #[rustfmt::skip]
 mod genuine;
 mod hostile;
-mod receiver;
+pub mod receiver;
 mod registering;
+mod restarts;
 mod traces;
 
 use reqwest::Method;

@@ -16,7 +16,7 @@ use crate::house::{Agent, House, send, until};
 use crate::program::{self, Program};
 
 /// A lease whose pod lost its word on it ends by itself; a test need not wait for that.
-const SOON: &str =
+pub const SOON: &str =
     "lease_until = case when lease is not null then least(lease_until, now() + interval '1 second') end,
     due_at = case when due_at is not null then least(due_at, now() + interval '1 second') end";
 
