@@ -11,7 +11,7 @@ use super::faults::SOON;
 use super::receiver::{Manners, Receiver};
 use super::{believing, told};
 use crate::house::outage::{End, two_pods_on_their_own_server};
-use crate::house::{Agent, House, until};
+use crate::house::{Agent, House, send, until};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_restart_and_crashes_of_postgres_while_notices_are_under_way_leave_no_message_untold() {
@@ -23,6 +23,10 @@ async fn a_restart_and_crashes_of_postgres_while_notices_are_under_way_leave_no_
         agents.push(told(&house, &receiver, path).await);
         receiver.behave(path, Manners::Slow(20));
     }
+    let mut quiet = Vec::new();
+    for number in 0..10 {
+        quiet.push(told(&house, &receiver, &quiet_path(number)).await);
+    }
     let peer = house.register().await;
     for end in [End::Stop, End::KillAll, End::KillOne] {
         let is_back = AtomicBool::new(false);
@@ -32,10 +36,25 @@ async fn a_restart_and_crashes_of_postgres_while_notices_are_under_way_leave_no_
         let restarting = async {
             let enough = receiver.all().len() + 9;
             until("notices are under way", async || receiver.all().len() >= enough).await;
+            let heard = begin_to_fail(&house, &receiver, &peer, &quiet).await;
             server.bring_down(&house, end).await;
             is_back.store(true, Ordering::Relaxed);
+            heard
         };
-        tokio::join!(sending, restarting);
+        let (_, heard) = tokio::join!(sending, restarting);
+        (0..quiet.len()).for_each(|number| receiver.behave(&quiet_path(number), Manners::Fine));
+        until("tried again", async || {
+            soon(&house).await;
+            let is_tried = |number: usize| receiver.notices(&quiet_path(number)).len() > heard[number];
+            (0..quiet.len()).all(is_tried)
+        })
+        .await;
+        until("written down", async || {
+            soon(&house).await;
+            let due = "select count(due_at) from webhook";
+            sqlx::query_scalar::<_, i64>(due).fetch_one(&house.db).await.unwrap() == 0
+        })
+        .await;
         for (agent, path) in agents.iter().zip(["/0", "/1", "/2"]) {
             until("told of all", async || {
                 soon(&house).await;
@@ -46,6 +65,26 @@ async fn a_restart_and_crashes_of_postgres_while_notices_are_under_way_leave_no_
     }
     drop(house);
     server.stop().await;
+}
+
+/// Has calls under way that fail one after the other, some of them while nobody can write that down. No more mail
+/// comes that would make these webhooks due. Tells how many notices each of
+/// them has heard.
+async fn begin_to_fail(house: &House, receiver: &Receiver, peer: &Agent, quiet: &[Agent]) -> Vec<usize> {
+    let mut heard = Vec::new();
+    for (number, agent) in quiet.iter().enumerate() {
+        let pause = 200 + 100 * number as u64;
+        receiver.behave(&quiet_path(number), Manners::SlowStatus(pause, 500));
+        heard.push(receiver.notices(&quiet_path(number)).len() + 1);
+        send(house, peer, agent, "x").await;
+    }
+    let is_called = |number: usize| receiver.notices(&quiet_path(number)).len() >= heard[number];
+    until("called", async || (0..quiet.len()).all(is_called)).await;
+    heard
+}
+
+fn quiet_path(number: usize) -> String {
+    format!("/quiet/{number}")
 }
 
 /// Sends one message after the other until Postgres is back and three more are stored.
