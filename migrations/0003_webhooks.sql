@@ -19,6 +19,7 @@ create table webhook (
     verified_at timestamptz,
     announced_seq bigint not null default 0,
     due_at timestamptz,
+    traceparent text check (char_length(traceparent) = 55),
     failures integer not null default 0 check (failures >= 0),
     failing_since timestamptz check ((failing_since is not null) = (state = 'failing')),
     last_failure_at timestamptz,
@@ -35,4 +36,5 @@ comment on column webhook.authority is 'Host and port of url: what a pod bounds 
 comment on column webhook.activation is 'Changes with each registration and each activation: what was judged of an earlier one says nothing of this.';
 comment on column webhook.announced_seq is 'Mail up to here was told of.';
 comment on column webhook.due_at is 'When to call: to verify while pending, to tell of mail beyond announced_seq after that. Null = nothing to do.';
+comment on column webhook.traceparent is 'The trace that the newest message of the mailbox is part of, handed on with the notice.';
 comment on column webhook.lease is 'The one call under way; whoever holds another lease changes nothing.';

@@ -21,6 +21,7 @@ pub mod operator;
 pub mod pod;
 pub mod postgres;
 pub mod telemetry;
+pub mod trace;
 pub(crate) mod wakes;
 
 /// All toolsets, in reading order.

@@ -6,7 +6,7 @@ pub mod cpu;
 pub mod crowd;
 pub mod load;
 pub mod plan;
-mod pod;
+pub mod pod;
 pub mod report;
 pub mod results;
 pub mod spread;
@@ -21,7 +21,7 @@ use tempfile::TempDir;
 use waypost::postgres::private::{PrivateCluster, Settings};
 
 use cpu::Cpu;
-use pod::Pod;
+use pod::{Pod, Setting};
 
 /// Everything that is measured on.
 pub struct Stage {
@@ -30,13 +30,19 @@ pub struct Stage {
     cluster: PrivateCluster,
     postmaster: u32,
     folder: TempDir,
+    settings: Vec<Setting>,
 }
 
 impl Stage {
     /// Starts a cluster and one pod without caps and limits.
     pub async fn set() -> Stage {
+        Stage::set_with(Vec::new()).await
+    }
+
+    /// The same, with more settings of pods.
+    pub async fn set_with(settings: Vec<Setting>) -> Stage {
         let (folder, cluster) = start_cluster().await;
-        Stage::upon(folder, cluster).await
+        Stage::upon(folder, cluster, settings).await
     }
 
     /// The same with `pg_stat_statements`, when the server has it.
@@ -45,7 +51,7 @@ impl Stage {
         let mut db = PgConnection::connect_with(&cluster.connect_options()).await.unwrap();
         let name = "select exists (select from pg_available_extensions where name = 'pg_stat_statements')";
         if !sqlx::query_scalar::<_, bool>(name).fetch_one(&mut db).await.unwrap() {
-            return Stage::upon(folder, cluster).await;
+            return Stage::upon(folder, cluster, Vec::new()).await;
         }
         let preload = "alter system set shared_preload_libraries = 'pg_stat_statements'";
         sqlx::raw_sql(preload).execute(&mut db).await.unwrap();
@@ -54,17 +60,17 @@ impl Stage {
         // It is loaded at the server's start.
         cluster.stop().await;
         let cluster = PrivateCluster::start(&settings(folder.path().join("cluster"))).await.unwrap();
-        Stage::upon(folder, cluster).await
+        Stage::upon(folder, cluster, Vec::new()).await
     }
 
-    async fn upon(folder: TempDir, cluster: PrivateCluster) -> Stage {
+    async fn upon(folder: TempDir, cluster: PrivateCluster, settings: Vec<Setting>) -> Stage {
         allow_many_files();
         let mut db = PgConnection::connect_with(&cluster.connect_options()).await.unwrap();
         sqlx::raw_sql("create table floor (number bigint, body text)").execute(&mut db).await.unwrap();
         let backend: i32 = sqlx::query_scalar("select pg_backend_pid()").fetch_one(&mut db).await.unwrap();
         let postmaster = cpu::parent(backend.unsigned_abs());
         db.close().await.unwrap();
-        let mut stage = Stage { pods: Vec::new(), cluster, postmaster, folder };
+        let mut stage = Stage { pods: Vec::new(), cluster, postmaster, folder, settings };
         stage.have_pods(1);
         stage
     }
@@ -73,7 +79,8 @@ impl Stage {
     pub fn have_pods(&mut self, count: usize) {
         self.pods.truncate(count);
         while self.pods.len() < count {
-            self.pods.push(Pod::start(&self.cluster.url(), &self.folder.path().join("pod")));
+            let data_dir = self.folder.path().join("pod");
+            self.pods.push(Pod::start(&self.cluster.url(), &data_dir, &self.settings));
         }
     }
 

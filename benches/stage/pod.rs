@@ -1,9 +1,16 @@
 //! A pod in a process of its own, without caps and limits.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+/// The secret key of every pod.
+pub const SECRET_KEY: [u8; 32] = [0; 32];
 
 /// What would refuse a crowd.
 const NO_LIMITS: [&str; 7] = [
@@ -16,6 +23,9 @@ const NO_LIMITS: [&str; 7] = [
     "HOLDS_PER_POD",
 ];
 
+/// A setting of pods that only one bench needs.
+pub type Setting = (&'static str, OsString);
+
 /// A running pod; it is killed when this is dropped.
 pub struct Pod {
     /// Where it listens: address and port.
@@ -24,15 +34,16 @@ pub struct Pod {
 }
 
 impl Pod {
-    pub(super) fn start(database_url: &str, data_dir: &Path) -> Pod {
+    pub(super) fn start(database_url: &str, data_dir: &Path, settings: &[Setting]) -> Pod {
         let mut process = Command::new(env!("CARGO_BIN_EXE_waypost"))
             .env("DATABASE_URL", database_url)
-            .env("WAYPOST_SECRET_KEY", "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=")
+            .env("WAYPOST_SECRET_KEY", STANDARD.encode(SECRET_KEY))
             .env("WAYPOST_DATA_DIR", data_dir)
             .env("WAYPOST_LISTEN", "127.0.0.1:0")
             .env("WAYPOST_OPS_LISTEN", "127.0.0.1:0")
             .env("WAYPOST_LOG", "error")
             .envs(NO_LIMITS.map(|limit| (format!("WAYPOST_{limit}"), "0")))
+            .envs(settings.iter().cloned())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();

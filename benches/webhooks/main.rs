@@ -1,119 +1,118 @@
 //! `cargo bench --bench webhooks`: how soon endpoints are told of mail, while some of them are dead.
 //!
-//! It starts a private Postgres in a temporary folder, one pod as a process of its own and endpoints in this one,
-//! gives every agent an active webhook, and posts at a steady rate, whatever comes back. A dead endpoint takes
-//! connections and says nothing, or is not there at all. After `--`: `--agents N`, `--rate N` messages a second and
-//! `--seconds N` for how long.
+//! 10,000 agents have an active webhook each, at endpoints in this process. A dead one takes connections and says
+//! nothing, or is not there at all. 500 messages a second are posted, whatever comes back. Flags, after `--`:
+//! `--seconds`, `--rounds`.
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a bench that cannot go on ends")]
 
+mod hooks;
+mod mail;
 #[path = "../../tests/it/webhooks/receiver.rs"]
 #[expect(dead_code, reason = "the tests' endpoint, of which a bench needs a part")]
 mod receiver;
+#[path = "../stage/mod.rs"]
+#[expect(dead_code, reason = "each bench uses its part of it")]
 mod stage;
 
 use std::collections::HashMap;
-use std::io::Write;
 use std::time::Duration;
 
-use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep};
 
+use mail::Sent;
 use receiver::{Manners, Receiver};
-use stage::{Agent, Stage};
+use stage::agents::{self, Agent, PUBLIC};
+use stage::load::percentile;
+use stage::plan::Plan;
+use stage::results::{Bound, Results};
+use stage::spread::Spread;
+use stage::{Stage, say};
 
+const AGENTS: usize = 10_000;
 /// Endpoints' hosts.
 const HOSTS: usize = 20;
 /// One agent of so many has a dead endpoint.
 const DEAD: usize = 100;
-/// Who writes, each on a connection of its own.
-const WRITERS: usize = 32;
+/// Where nobody listens.
+const NOBODY: &str = "127.0.0.1:9";
 /// How long to wait for the last notices.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-fn main() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    runtime.block_on(run());
+/// What came of one round.
+struct Noted {
+    /// From the time a message was to leave to its notice, ascending; of those to the living.
+    waits: Vec<Duration>,
+    /// How many of those were never told of.
+    untold: usize,
+    notices: usize,
 }
 
-async fn run() {
-    let (agents, rate, seconds) =
-        (option("--agents", 10_000), option("--rate", 500), option("--seconds", 20));
+fn main() {
+    let plan = Plan::from_arguments(Plan {
+        seconds: Duration::from_secs(20),
+        rounds: 3,
+        only: vec!["told"],
+        connections: Vec::new(),
+        streams: 0,
+    });
+    stage::run(run(&plan));
+}
+
+async fn run(plan: &Plan) {
+    let authority = receiver::authority().into_os_string();
+    let stage =
+        Stage::set_with(vec![("WAYPOST_EGRESS_CA", authority), ("WAYPOST_UNSAFE_EGRESS", "loopback".into())])
+            .await;
+    let agents = agents::make(&mut stage.connect().await, PUBLIC, AGENTS).await;
+    let mut notes = Vec::new();
+    for _ in 0..plan.rounds {
+        notes.push(round(&stage, &agents, plan.seconds).await);
+        say(".");
+    }
+    let mut results = Results::new("webhooks", &stage.machine().await, plan);
+    stage.strike().await;
+    let spread = |figure: &dyn Fn(&Noted) -> f64| Spread::of(notes.iter().map(figure));
+    let wait = |share: f64| spread(&|note| percentile(&note.waits, share));
+    results.row("messages to the living", "", spread(&|note| (note.waits.len() + note.untold) as f64));
+    results.row("notices", "", spread(&|note| note.notices as f64));
+    results.row("told, p50", "ms", wait(0.5));
+    results.row("told, the last", "ms", wait(1.0));
+    results.target("told, p99", "ms", wait(0.99), Bound::AtMost(2_000.0));
+    results.target("never told", "", spread(&|note| note.untold as f64), Bound::AtMost(0.0));
+    results.keep();
+    say(&format!("\n{}\n\n{}\n{}", results.taken, results.listed(), results.verdict()));
+}
+
+/// Endpoints of its own, so that no round hears of another's mail or of what has failed there.
+async fn round(stage: &Stage, agents: &[Agent], time: Duration) -> Noted {
     let mut hosts = Vec::new();
     for _ in 0..HOSTS {
         hosts.push(Receiver::open().await);
     }
     let hanging = Receiver::open().await;
-    let nobody = "127.0.0.1:9".to_owned();
-    let stage = Stage::set(agents).await;
-    let url = |number: usize| match (number.is_multiple_of(DEAD), number.is_multiple_of(2 * DEAD)) {
-        (true, true) => format!("https://{nobody}/{number}"),
-        (true, false) => hanging.url(&format!("/{number}")),
-        _ => hosts[number % HOSTS].url(&format!("/{number}")),
-    };
-    for number in (0..agents).step_by(DEAD) {
-        hanging.behave(&format!("/{number}"), Manners::Hangs);
+    for place in (0..agents.len()).step_by(DEAD) {
+        hanging.behave(&format!("/{place}"), Manners::Hangs);
     }
-    stage.hook(url).await;
-    let sent = send(&stage, rate, seconds).await;
-    let living = || sent.iter().filter(|sent| !sent.to.is_multiple_of(DEAD));
-    let begun = Instant::now();
+    let url = |place: usize| match (place.is_multiple_of(DEAD), place.is_multiple_of(2 * DEAD)) {
+        (true, true) => format!("https://{NOBODY}/{place}"),
+        (true, false) => hanging.url(&format!("/{place}")),
+        _ => hosts[place % HOSTS].url(&format!("/{place}")),
+    };
+    let urls: Vec<String> = (0..agents.len()).map(url).collect();
+    hooks::give(&mut stage.connect().await, agents, &urls).await;
+    let sent = mail::send(stage, agents, time).await;
+    let living: Vec<&Sent> = sent.iter().filter(|sent| !sent.to.is_multiple_of(DEAD)).collect();
+    let ended = Instant::now();
     let mut told = told(&hosts);
-    while begun.elapsed() < PATIENCE && living().any(|sent| !told.contains_key(&sent.id)) {
+    while ended.elapsed() < PATIENCE && living.iter().any(|sent| !told.contains_key(&sent.id)) {
         sleep(Duration::from_millis(100)).await;
         told = self::told(&hosts);
     }
-    let mut waits: Vec<Duration> =
-        living().filter_map(|sent| Some(told.get(&sent.id)?.saturating_duration_since(sent.at))).collect();
+    let wait = |sent: &&Sent| Some(told.get(&sent.id)?.saturating_duration_since(sent.at));
+    let mut waits: Vec<Duration> = living.iter().filter_map(wait).collect();
     waits.sort_unstable();
-    let at = |part: f64| waits[((waits.len() - 1) as f64 * part) as usize].as_millis();
-    say(&format!(
-        "{agents} agents, {rate} messages a second for {seconds} s: {} to the living, {} never told\n\
-         from the wish to send to the notice: p50 {} ms, p99 {} ms, most {} ms\n\
-         notices {}, states {:?}\n",
-        living().count(),
-        living().count() - waits.len(),
-        at(0.5),
-        at(0.99),
-        at(1.0),
-        hosts.iter().map(|host| host.requests().len()).sum::<usize>(),
-        stage.states().await,
-    ));
-    stage.strike().await;
-}
-
-/// A message, when it was to leave, and the number of its recipient.
-struct Sent {
-    id: String,
-    to: usize,
-    at: Instant,
-}
-
-/// Sends at a steady rate, whatever the answers take.
-async fn send(stage: &Stage, rate: usize, seconds: usize) -> Vec<Sent> {
-    let begin = Instant::now() + Duration::from_millis(100);
-    let mut writers = JoinSet::new();
-    for writer in 0..WRITERS {
-        let (host, agents): (String, Vec<Agent>) = (stage.host.clone(), stage.agents.clone());
-        writers.spawn(async move {
-            let http = reqwest::Client::new();
-            let mut sent = Vec::new();
-            for number in (writer..rate * seconds).step_by(WRITERS) {
-                let at = begin + Duration::from_secs_f64(number as f64 / rate as f64);
-                sleep_until(at).await;
-                // Far from each other, and each as often as any other.
-                let to = number * 7_919 % agents.len();
-                let letter =
-                    serde_json::json!({ "recipient_agent_id": agents[to].id, "body": "x".repeat(200) });
-                let url = format!("http://{host}/api/v1/mailbox/messages");
-                let answer =
-                    http.post(url).bearer_auth(&agents[writer].key).json(&letter).send().await.unwrap();
-                let answer: serde_json::Value = answer.json().await.unwrap();
-                sent.push(Sent { id: answer["message_id"].as_str().unwrap().to_owned(), to, at });
-            }
-            sent
-        });
-    }
-    writers.join_all().await.into_iter().flatten().collect()
+    let notices = hosts.iter().map(|host| host.all().len()).sum();
+    Noted { untold: living.len() - waits.len(), waits, notices }
 }
 
 /// When each message was first told of.
@@ -125,15 +124,4 @@ fn told(hosts: &[Receiver]) -> HashMap<String, Instant> {
         }
     }
     told
-}
-
-fn option(name: &str, usual: usize) -> usize {
-    let mut words = std::env::args().skip_while(|word| word != name);
-    words.nth(1).map_or(usual, |value| value.parse().expect("a number"))
-}
-
-/// Standard output is the bench's product.
-fn say(text: &str) {
-    let mut out = std::io::stdout().lock();
-    let _ = write!(out, "{text}").and_then(|()| out.flush());
 }

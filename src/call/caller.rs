@@ -6,6 +6,7 @@ use ipnet::IpNet;
 use uuid::Uuid;
 
 use super::{Error, Result};
+use crate::trace::Trace;
 
 /// Who calls, in which organization, from where.
 #[derive(Debug, Clone)]
@@ -18,6 +19,8 @@ pub struct Caller {
     pub owner: Option<Arc<OwnerSession>>,
     /// The client's network: an IPv4 address or an IPv6 /64.
     pub network: IpNet,
+    /// The trace that the call belongs to, if the client names one.
+    pub trace: Option<Trace>,
 }
 
 /// A tenant, as calls see it.

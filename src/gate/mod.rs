@@ -24,6 +24,7 @@ use crate::call::credential::{Kind, Secret};
 use crate::call::ticket::Tickets;
 use crate::call::turns::Turns;
 use crate::call::{Access, AgentSession, Caller, Error, Organization, OwnerSession, Result};
+use crate::trace::Trace;
 use crate::wakes::Wakes;
 use lookup::Lookup;
 use session::Session;
@@ -166,6 +167,12 @@ async fn guessing<T>(tally: &Tally, looking: impl Future<Output = Result<Option<
 }
 
 impl Visitor {
+    /// The same in the trace that the request's body names, if it names one: it is closer to the caller than a header.
+    pub fn in_trace(mut self, trace: Option<Trace>) -> Visitor {
+        self.presented.trace = trace.or(self.presented.trace);
+        self
+    }
+
     /// Whether the headers carried a credential that stands.
     pub fn is_known(&self) -> bool {
         self.agent.is_some() || self.owner.is_some()
@@ -197,7 +204,8 @@ impl Visitor {
             Access::Agent => Error::Unauthorized(NO_AGENT_KEY),
             Access::Owner => Error::Unauthorized(NO_OWNER_KEY),
         })?;
-        Ok(Caller { org, agent: self.agent, owner: self.owner, network: self.tally.network })
+        let (network, trace) = (self.tally.network, self.presented.trace);
+        Ok(Caller { org, agent: self.agent, owner: self.owner, network, trace })
     }
 }
 

@@ -1,11 +1,12 @@
-//! The credentials that headers carry.
+//! The credentials that headers carry, and the trace.
 
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 
 use crate::call::{Error, Result};
+use crate::trace::Trace;
 
-/// The keys of one request's headers, not judged yet.
+/// The keys of one request's headers, not judged yet, and the trace it belongs to.
 #[derive(Clone, Default)]
 pub struct Presented {
     agent_keys: Vec<String>,
@@ -13,14 +14,16 @@ pub struct Presented {
     pub(super) owner_key: Option<String>,
     /// A ticket, which stands for a key where a stream is opened.
     ticket: Option<String>,
+    /// `traceparent`, if it is one.
+    pub(super) trace: Option<Trace>,
     /// What to say about the first header that cannot be read.
     broken: Option<&'static str>,
 }
 
 impl Presented {
-    /// Reads `Authorization: Bearer`, `X-API-Key` and `X-Owner-Key`.
+    /// Reads `Authorization: Bearer`, `X-API-Key`, `X-Owner-Key` and `traceparent`.
     pub fn from_headers(headers: &HeaderMap) -> Presented {
-        let mut presented = Presented::default();
+        let mut presented = Presented { trace: Trace::of_headers(headers), ..Presented::default() };
         for value in headers.get_all(AUTHORIZATION) {
             match value.to_str().ok().and_then(bearer) {
                 Some(key) => presented.agent_keys.push(key.to_owned()),

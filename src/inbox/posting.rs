@@ -6,6 +6,8 @@ use serde_json::Value;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use crate::trace::Trace;
+
 /// A mailbox: its organization and agent.
 pub type Mailbox = (Uuid, Uuid);
 /// A key: organization, agent, namespace, text.
@@ -24,6 +26,8 @@ pub struct Posting {
     pub only_with_ack: bool,
     /// What makes a retry safe.
     pub key: Option<Key>,
+    /// The trace that its letters are part of.
+    pub trace: Option<Trace>,
 }
 
 /// A message on its way to one mailbox.

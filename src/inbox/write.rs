@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use super::posting::{Delivered, KeyOf, Letter, Mailbox, Posting, Verdict};
 use crate::error::Result;
+use crate::trace::Trace;
 
 /// Writes keys, messages, entries and the mailboxes' new state in one statement.
 ///
@@ -55,6 +56,7 @@ pub(super) async fn write(
         .bind(letters.iter().map(|line| line.letter.probe_nonce.as_deref()).collect::<Vec<_>>())
         .bind(letters.iter().map(|line| line.letter.counted).collect::<Vec<_>>())
         .bind(letters.iter().map(|line| line.delivered.created_at).collect::<Vec<_>>())
+        .bind(traces(postings))
         .fetch_all(db)
         .await?
         .into_iter()
@@ -68,6 +70,8 @@ const DUE: i32 = -1;
 
 /// The row of a webhook is touched whatever its state, so that a call to it that ends meanwhile waits for this
 /// posting and then looks again: between the two no mail is forgotten.
+///
+/// With it goes the trace of the newest letter, the one of the posting furthest back.
 ///
 /// Keys go in by the order of their text: two batches that meet on one wait for each
 /// other one way only. Which ones were taken is looked for, one by one, only when their number tells that
@@ -101,10 +105,12 @@ const WRITE: &str = "-- inbox.write
         select org_id, agent_id, seq, message_id, sender_agent_id, counted, ack_requested from letter
     ), grown as (
         select org_id, agent_id, max(seq) as last_seq, count(*)::int as open,
-            count(*) filter (where counted)::int as counted, count(*) filter (where ack_requested)::int as ack_wanted
+            count(*) filter (where counted)::int as counted, count(*) filter (where ack_requested)::int as ack_wanted,
+            max(place) as newest
         from letter group by org_id, agent_id
     ), due as (
-        update webhook w set due_at = case w.state when 'active' then clock_timestamp() else w.due_at end
+        update webhook w set due_at = case w.state when 'active' then clock_timestamp() else w.due_at end,
+            traceparent = ($25::text[])[g.newest + 1]
         from grown g where w.org_id = g.org_id and w.agent_id = g.agent_id
         returning w.state
     ), moved as (
@@ -135,6 +141,13 @@ fn letters<'a>(postings: &'a [Posting], verdicts: &[Verdict]) -> Vec<Line<'a>> {
         }));
     }
     lines
+}
+
+/// By place; none at all where no posting belongs to a trace.
+fn traces(postings: &[Posting]) -> Vec<Option<&str>> {
+    let of = |posting: &Posting| posting.trace.is_some();
+    let traced = if postings.iter().any(of) { postings } else { &[] };
+    traced.iter().map(|posting| posting.trace.as_ref().map(Trace::as_str)).collect()
 }
 
 fn keyed(postings: &[Posting], verdicts: &[Verdict]) -> Vec<(i32, KeyOf, Value)> {

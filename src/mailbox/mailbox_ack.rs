@@ -205,8 +205,8 @@ impl MailboxAck {
             ack_body,
             proven,
         };
-        let org_id = call.caller.org.org_id;
-        let posting = Posting { org_id, letters, acks: Some(acks), only_with_ack: true, key };
+        let (org_id, trace) = (call.caller.org.org_id, call.caller.trace.clone());
+        let posting = Posting { org_id, letters, acks: Some(acks), only_with_ack: true, key, trace };
         Ok((call.post(posting).await?, frame))
     }
 }

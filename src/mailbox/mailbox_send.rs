@@ -208,7 +208,14 @@ impl MailboxSend {
                 sent(posted).map_or(Value::Null, |sent| json!(Sent { deduplicated: true, ..sent }))
             }),
         });
-        Ok(Posting { org_id: call.caller.org.org_id, letters: vec![letter], acks, only_with_ack: false, key })
+        Ok(Posting {
+            org_id: call.caller.org.org_id,
+            letters: vec![letter],
+            acks,
+            only_with_ack: false,
+            key,
+            trace: call.caller.trace.clone(),
+        })
     }
 }
 

@@ -40,8 +40,9 @@ impl Tool for AgentProbe {
         check_owned(call, self.agent_id).await?;
         let letter = probe_letter(self.agent_id);
         let message_id = letter.message_id;
-        let org_id = call.caller.org.org_id;
-        let posting = Posting { org_id, letters: vec![letter], acks: None, only_with_ack: false, key: None };
+        let (org_id, trace) = (call.caller.org.org_id, call.caller.trace.clone());
+        let posting =
+            Posting { org_id, letters: vec![letter], acks: None, only_with_ack: false, key: None, trace };
         match call.post(posting).await? {
             Verdict::Posted(_) => Ok(Probed { message_id }),
             _ => Err(Error::NotFound("agent")),

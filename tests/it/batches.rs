@@ -166,7 +166,7 @@ impl Batch {
     }
 
     fn posting(&self, letters: Vec<Letter>, acks: Option<Acks>, key: Option<Key>) -> Posting {
-        Posting { org_id: self.org_id, letters, acks, only_with_ack: false, key }
+        Posting { org_id: self.org_id, letters, acks, only_with_ack: false, key, trace: None }
     }
 
     /// Counted by entries; the mailbox's own count must agree.

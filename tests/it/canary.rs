@@ -1,7 +1,8 @@
 //! No key leaves the pod in any form, but in the one answer that shows it: not in other answers, logs, metrics,
-//! tables or what Postgres logs, whatever is done with the key and whatever fails.
+//! tables or what Postgres logs, whatever is done with the key and whatever fails. Nor does the secret of a webhook.
 
 mod forms;
+mod hooks;
 mod mischief;
 mod watch;
 
@@ -18,6 +19,7 @@ use tokio::time::timeout;
 
 use crate::house::{Agent, House, cluster, last_poll, polled_since};
 use crate::program::{self, Program};
+use crate::webhooks::receiver::authority;
 use watch::Watch;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -27,11 +29,13 @@ async fn no_key_in_any_form_leaves_the_pod_but_in_the_answer_that_shows_it() {
     let folder = program::folder();
     let logs = folder.path().join("stderr");
     let mut command = program::command_on(&house.options, folder.path());
+    command.env("WAYPOST_EGRESS_CA", authority()).env("WAYPOST_UNSAFE_EGRESS", "loopback");
     command.env("WAYPOST_LOG", "trace").stderr(Stdio::from(File::create(&logs).unwrap()));
     let mut watch = Watch::over(Program::start(command).await);
 
     let (agent, peer) = watch.use_keys_rightly(&house).await;
     watch.use_keys_wrongly(&agent).await;
+    watch.use_webhooks(&house, &peer).await;
     watch.break_the_database(&house, &agent).await;
     let ended = watch.drain(&house, &agent).await;
 

@@ -2,6 +2,7 @@
 
 pub mod cluster;
 pub mod mail;
+pub mod outage;
 
 use std::net::Ipv4Addr;
 use std::sync::LazyLock;

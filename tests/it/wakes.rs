@@ -1,23 +1,16 @@
 //! Held reads wake although what carries the news breaks.
 
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use serde_json::{Value, json};
-use sqlx::PgPool;
 use tokio::time::timeout;
 use waypost::config::Config;
 use waypost::pod::Pod;
-use waypost::postgres::private::{PrivateCluster, Settings};
-use waypost::postgres::{pool, schema};
 
-use crate::house::cluster::programs_in;
+use crate::house::outage::{End, two_pods_on_their_own_server};
 use crate::house::{Agent, House, settings, until};
-use crate::program;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -45,21 +38,11 @@ async fn a_held_read_wakes_in_time_though_listener_and_ring_were_killed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pods_outlive_a_restart_and_crashes_of_postgres_and_no_acknowledged_message_is_lost() {
-    let folder = program::folder();
-    let programs = programs_in(folder.path());
-    let cluster = PrivateCluster::start(&programs).await.unwrap();
-    let mut house = House::empty().await;
-    house.options = cluster.connect_options();
-    schema::migrate(&pool::session(house.options.clone())).await.unwrap();
-    house.db = PgPool::connect_lazy_with(house.options.clone());
     let config = Config { caps: waypost::config::Caps { mailbox: 0, sender: 0 }, ..settings() };
-    for _ in 0..2 {
-        house.add_pod(config.clone(), waypost::registry()).await;
-    }
+    let (mut server, house) = two_pods_on_their_own_server(config).await;
     let (sender, reader) = (house.register().await, house.register().await);
     let cursor = house.ok(&reader, "mailbox_check", json!({})).await["next_since"].clone();
 
-    let mut cluster = cluster;
     for end in [End::Stop, End::KillAll, End::KillOne] {
         // Sixteen send all the time, before, while and after Postgres is away.
         let is_back = AtomicBool::new(false);
@@ -67,13 +50,11 @@ async fn pods_outlive_a_restart_and_crashes_of_postgres_and_no_acknowledged_mess
             join_all((0..16).map(|place| send_until_back(&house, place % 2, &sender, &reader, &is_back)));
         let restarting = async {
             wait_for_more_messages(&house, 200).await;
-            let cluster = bring_down(&house, cluster, end, folder.path(), &programs).await;
+            server.bring_down(&house, end).await;
             is_back.store(true, Ordering::Relaxed);
-            cluster
         };
-        let (acknowledged, again) =
+        let (acknowledged, ()) =
             timeout(PATIENCE, async { tokio::join!(sending, restarting) }).await.unwrap();
-        cluster = again;
         let stored = read_all(&house, &reader, &cursor).await;
         let is_stored = |id| stored.contains(id);
         assert!(acknowledged.iter().flatten().all(is_stored), "every acknowledged message is stored");
@@ -92,7 +73,7 @@ async fn pods_outlive_a_restart_and_crashes_of_postgres_and_no_acknowledged_mess
     assert_eq!(held.body["messages"][0]["body"], "after", "{}", held.body);
     assert!(sent.elapsed() < Duration::from_millis(1_500));
     drop(house);
-    cluster.stop().await;
+    server.stop().await;
 }
 
 /// Sends one message after the other until Postgres is back and ten more are stored; the ids of
@@ -141,55 +122,6 @@ async fn wait_for_more_messages(house: &House, more: i64) {
     };
     let enough = count().await + more;
     until("more are stored", async || count().await >= enough).await;
-}
-
-/// How Postgres goes down.
-#[derive(Debug, Clone, Copy)]
-enum End {
-    /// In good order.
-    Stop,
-    /// Its first process is killed.
-    KillAll,
-    /// A session that commits is killed, and it ends all others and recovers by itself.
-    KillOne,
-}
-
-/// Ends a server, and returns once there is one again.
-async fn bring_down(
-    house: &House,
-    mut cluster: PrivateCluster,
-    end: End,
-    data_dir: &Path,
-    programs: &Settings,
-) -> PrivateCluster {
-    match end {
-        End::Stop => cluster.stop().await,
-        End::KillAll => {
-            let pid_file = std::fs::read_to_string(data_dir.join("postgres/postmaster.pid")).unwrap();
-            crash(pid_file.lines().next().unwrap().parse().unwrap());
-            cluster.died().await;
-            drop(cluster);
-        }
-        End::KillOne => {
-            let committing = "select pid from pg_stat_activity where query = 'commit' limit 1";
-            until("a session commits", async || {
-                let pid: Option<i32> =
-                    sqlx::query_scalar(committing).fetch_optional(&house.db).await.unwrap();
-                pid.inspect(|pid| crash(*pid)).is_some()
-            })
-            .await;
-            until("it takes sessions again", async || {
-                sqlx::query("select 1").execute(&house.db).await.is_ok()
-            })
-            .await;
-            return cluster;
-        }
-    }
-    PrivateCluster::start(programs).await.unwrap()
-}
-
-fn crash(pid: i32) {
-    kill(Pid::from_raw(pid), Signal::SIGKILL).unwrap();
 }
 
 /// The ids of all messages behind a cursor.

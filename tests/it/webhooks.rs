@@ -7,8 +7,10 @@ mod faults;
 #[rustfmt::skip]
 mod genuine;
 mod hostile;
-mod receiver;
+pub mod receiver;
 mod registering;
+mod restarts;
+mod traces;
 
 use reqwest::Method;
 use serde_json::{Value, json};

@@ -24,6 +24,7 @@ use crate::doors::media;
 use crate::doors::reception::{Entrance, key_among};
 use crate::doors::refusal::Refusal;
 use crate::gate::{Tally, Visitor};
+use crate::trace::Trace;
 
 /// Where a request came in and by whom, once its head is judged.
 pub struct Guest {
@@ -117,6 +118,7 @@ async fn call(
     if guest.body_length > entry.body_limit {
         return Err(Refusal::from(&Error::PayloadTooLarge { limit: entry.body_limit }).into());
     }
+    let guest = Guest { visitor: guest.visitor.in_trace(trace(params)), ..guest };
     let token = progress_token(params)?;
     let dialect = entry.dialect;
     let arguments = match arguments(params.arguments)? {
@@ -179,6 +181,11 @@ fn arguments(raw: Option<&RawValue>) -> Result<Result<Map<String, Value>>, Fault
         Err(refused) if raw.starts_with('{') => Ok(Err(refused.into())),
         Err(_) => Err(Fault::params("params.arguments must be an object.")),
     }
+}
+
+/// The trace that the call belongs to: where headers are the client library's, this is where one is named.
+fn trace(params: &Params<'_>) -> Option<Trace> {
+    params.meta(Trace::NAME).and_then(Value::as_str).and_then(Trace::read)
 }
 
 /// Under which name the client wants to hear of progress, if it does.

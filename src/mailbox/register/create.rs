@@ -145,7 +145,8 @@ async fn welcome(db: &mut PgConnection, caps: Caps, org_id: Uuid, agent_id: Uuid
         counted: false,
         heeds_policy: false,
     };
-    let posting = Posting { org_id, letters: vec![notice], acks: None, only_with_ack: false, key: None };
+    let posting =
+        Posting { org_id, letters: vec![notice], acks: None, only_with_ack: false, key: None, trace: None };
     match inbox::post_alone(db, caps, posting).await? {
         Verdict::Posted(posted) => Ok(posted.delivered.len()),
         _ => Err(Error::internal("a new mailbox took no notice")),

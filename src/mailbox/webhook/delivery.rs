@@ -5,20 +5,20 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::Method;
-use serde_json::Value;
 use sqlx::postgres::{PgQueryResult, PgRow};
 use sqlx::{PgPool, Row};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::notice::{self, Notice};
-use super::{Reason, ask, retry, rows};
+use super::{Reason, ask, farewell, retry, rows};
 use crate::call::{Error, Result, Terms};
 use crate::egress::{Egress, Outgoing, Policy};
 use crate::inbox::envelopes::{self, Envelope, Reader};
-use crate::inbox::{Key, Letter, Poster, Posting, Sender, Verdict};
+use crate::inbox::{Poster, Verdict};
 use crate::postgres::pool;
 use crate::telemetry;
+use crate::trace::Trace;
 
 /// Most envelopes of a notice; the rest is only counted.
 const ENVELOPES: i64 = 20;
@@ -80,6 +80,7 @@ struct Mail {
     pending: i64,
     last_seq: i64,
     hosts: Option<Vec<String>>,
+    trace: Option<Trace>,
     envelopes: Vec<Envelope>,
 }
 
@@ -108,7 +109,7 @@ impl Courier {
         }
     }
 
-    /// Reads what there is to tell; `None` when the agent is gone. Up to `last_seq` all is committed, since the
+    /// Reads what there is to tell; `None` when the webhook is gone. Up to `last_seq` all is committed, since the
     /// order of seqs is that of commits.
     async fn look(&self, due: &Due) -> Result<Option<Mail>> {
         let (org_id, agent_id) = (due.org_id, due.agent_id);
@@ -123,7 +124,8 @@ impl Courier {
                 let last_seq = row.try_get("last_seq")?;
                 let envelopes = envelopes::unacked(db, &reader, after, last_seq, ENVELOPES).await?;
                 let (pending, hosts) = (row.try_get("pending")?, row.try_get("hosts")?);
-                Ok(Some(Mail { pending, last_seq, hosts, envelopes }))
+                let trace = row.try_get::<Option<&str>, _>("traceparent")?.and_then(Trace::read);
+                Ok(Some(Mail { pending, last_seq, hosts, trace, envelopes }))
             })
         });
         Ok(found.await?)
@@ -139,7 +141,8 @@ impl Courier {
         let notice = Notice::new(due.agent_id, mail.pending, mail.last_seq, &mail.envelopes);
         let body = Bytes::from(serde_json::to_vec(&notice).map_err(Error::internal)?);
         let id = notice::id(due.agent_id, due.activation, mail.last_seq);
-        let headers = notice::signed(&key, &id, now(), &body);
+        let mut headers = notice::signed(&key, &id, now(), &body);
+        headers.extend(notice::traced(mail.trace.as_ref()));
         let outgoing = Outgoing { method: Method::POST, headers, body, reads_body: false };
         let answer = self.egress.send(&target, outgoing).await;
         Ok(match answer.map(|answer| Reason::of_status(answer.status)) {
@@ -173,22 +176,13 @@ impl Courier {
         self.settle(due, FAILED, |query| query.bind(reason.to_string()).bind(wait)).await
     }
 
-    /// Says so in the agent's own inbox first: it is told for sure, and once.
+    /// Says so in the agent's own inbox first: it is told for sure, and once. Whoever lost the lease says nothing: what
+    /// stands now may be another endpoint.
     async fn give_up(&self, due: &Due, reason: Reason) -> Result<()> {
-        let key = Key {
-            agent_id: due.agent_id,
-            namespace: "webhook_disabled",
-            key: due.activation.to_string(),
-            fingerprint: [0; 32],
-            answer: Box::new(|_| Value::Null),
-        };
-        let posting = Posting {
-            org_id: due.org_id,
-            letters: vec![farewell(due.agent_id, reason)],
-            acks: None,
-            only_with_ack: false,
-            key: Some(key),
-        };
+        if !self.is_leased(due).await? {
+            return Ok(());
+        }
+        let posting = farewell::posting((due.org_id, due.agent_id), due.activation, reason);
         match self.poster.post(posting).await? {
             Verdict::Posted(_) | Verdict::Replayed(_) | Verdict::NoMailbox(_) => {}
             other => {
@@ -197,6 +191,15 @@ impl Courier {
         }
         metrics::counter!(telemetry::NOTICES, "outcome" => "given_up").increment(1);
         self.settle(due, DISABLED, |query| query.bind(reason.to_string())).await
+    }
+
+    async fn is_leased(&self, due: &Due) -> Result<bool> {
+        let (org_id, agent_id, lease) = (due.org_id, due.agent_id, due.lease);
+        let looking = pool::read(&self.pool, |db| {
+            let query = sqlx::query_scalar(LEASED).bind(org_id).bind(agent_id).bind(lease);
+            Box::pin(query.fetch_one(db))
+        });
+        Ok(looking.await?)
     }
 
     /// Ends the lease. Whoever lost it changes nothing, and so does saying it twice.
@@ -214,13 +217,17 @@ impl Courier {
 type Query = sqlx::query::Query<'static, sqlx::Postgres, sqlx::postgres::PgArguments>;
 
 const LOOK: &str = "-- webhook.look
-    select m.last_seq, p.hosts,
+    select m.last_seq, p.hosts, w.traceparent,
         greatest(0, m.open - coalesce((
             select sum(r.held) from claim_run r
             where r.org_id = m.org_id and r.agent_id = m.agent_id and r.lease_until > clock_timestamp()), 0))::bigint
             as pending
-    from mailbox m left join egress_policy p on p.org_id = m.org_id
+    from mailbox m join webhook w on w.org_id = m.org_id and w.agent_id = m.agent_id
+        left join egress_policy p on p.org_id = m.org_id
     where m.org_id = $1 and m.agent_id = $2";
+
+const LEASED: &str = "-- webhook.leased
+    select exists (select from webhook where org_id = $1 and agent_id = $2 and lease = $3)";
 
 /// What was posted meanwhile has made the row due again: `due_at` is the lease's end only where nothing was. One that
 /// failed before is looked at once more, since postings leave its `due_at` alone.
@@ -252,27 +259,6 @@ pub(crate) fn sealed_for(org_id: Uuid, agent_id: Uuid) -> [u8; 32] {
     context[..16].copy_from_slice(org_id.as_bytes());
     context[16..].copy_from_slice(agent_id.as_bytes());
     context
-}
-
-fn farewell(agent_id: Uuid, reason: Reason) -> Letter {
-    Letter {
-        to: agent_id,
-        message_id: Uuid::now_v7(),
-        sender: Sender::System,
-        message_type: "system".into(),
-        body: format!(
-            "Your webhook was disabled ({reason}): it is not told of mail any more. Your mail is all here: read it \
-             with mailbox_check. When the endpoint works again, call webhook_verify, or webhook_register for another."
-        ),
-        parts: None,
-        thread_id: None,
-        in_reply_to: None,
-        ack_requested: false,
-        ack_deadline: None,
-        probe_nonce: None,
-        counted: false,
-        heeds_policy: false,
-    }
 }
 
 /// Unix seconds, for a signature.

@@ -7,6 +7,7 @@
 mod challenge;
 mod delivery;
 pub mod dispatcher;
+mod farewell;
 mod notice;
 mod reason;
 mod retry;

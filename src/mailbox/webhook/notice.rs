@@ -10,6 +10,7 @@ use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use crate::inbox::envelopes::Envelope;
+use crate::trace::Trace;
 
 /// "You have mail".
 #[derive(Debug, Serialize)]
@@ -60,6 +61,12 @@ pub(super) fn signed(key: &[u8], id: &str, now: i64, body: &Bytes) -> HeaderMap 
         Some((HeaderName::from_static(name), HeaderValue::from_str(value).ok()?))
     });
     headers.collect()
+}
+
+/// The trace that the newest message is part of, for who follows it further.
+pub(super) fn traced(trace: Option<&Trace>) -> HeaderMap {
+    let value = trace.and_then(|trace| HeaderValue::from_str(trace.as_str()).ok());
+    value.into_iter().map(|value| (HeaderName::from_static(Trace::NAME), value)).collect()
 }
 
 fn mac(key: &hmac::Key, parts: &[&[u8]]) -> hmac::Tag {

@@ -31,6 +31,13 @@ pub fn of_hash(secret: &str) -> Vec<String> {
     of_bytes(&Sha256::digest(secret.as_bytes())).into_iter().skip(1).map(|form| form.to_lowercase()).collect()
 }
 
+/// The hexadecimal text of that hash, which signs notices: in the same forms.
+pub fn of_signing_key(secret: &str) -> Vec<String> {
+    let hash = Sha256::digest(secret.as_bytes());
+    let key: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+    of_bytes(key.as_bytes()).into_iter().map(|form| form.to_lowercase()).collect()
+}
+
 /// As text, hexadecimal, percent-encoded, as a list of numbers, and in both Base64 at each of the three places
 /// that the bytes before it can shift it to.
 fn of_bytes(bytes: &[u8]) -> Vec<String> {

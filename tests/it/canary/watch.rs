@@ -13,6 +13,9 @@ use crate::program::Program;
 /// Fields of an answer that show a secret on purpose.
 const SHOWN: [&str; 4] = ["api_key", "owner_key", "wallet_private_key", "ticket"];
 
+/// What the secret of a webhook is called among the secrets. It is never shown, and kept sealed.
+pub const HOOK_SECRET: &str = "secret of a webhook";
+
 /// A pod, the secrets it has shown, and all else that was heard of it.
 pub struct Watch {
     pub pod: Option<Program>,
@@ -109,7 +112,18 @@ impl Watch {
                     );
                 }
             }
-            if matches!(*name, "wallet_private_key" | "ticket") {
+            if *name == HOOK_SECRET {
+                for form in forms::of_hash(secret).into_iter().chain(forms::of_signing_key(secret)) {
+                    for (place, text) in all.clone().chain([("Postgres' log", postgres.as_str())]) {
+                        assert!(
+                            !text.contains(&form),
+                            "the key of {name} left by {place}: {}",
+                            around(text, &form)
+                        );
+                    }
+                }
+            }
+            if matches!(*name, "wallet_private_key" | "ticket" | HOOK_SECRET) {
                 assert!(!credentials.contains(&forms::of_hash(secret)[0]));
             } else {
                 let hash = format!("\"key_hash\":\"\\\\x{}\"", forms::of_hash(secret)[0]);

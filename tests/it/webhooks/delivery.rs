@@ -192,11 +192,11 @@ async fn what_was_acked_before_its_notice_left_is_not_told_of() {
 }
 
 /// Lets the next try come now.
-async fn hurry(house: &House, agent: &Agent) {
+pub async fn hurry(house: &House, agent: &Agent) {
     set(house, agent, "due_at = now()").await;
 }
 
-async fn failures(house: &House, agent: &Agent) -> i32 {
+pub async fn failures(house: &House, agent: &Agent) -> i32 {
     let row: Value = sqlx::query_scalar("select to_jsonb(w) from webhook w where agent_id = $1::text::uuid")
         .bind(&agent.id)
         .fetch_one(&house.db)

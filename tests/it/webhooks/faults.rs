@@ -16,7 +16,7 @@ use crate::house::{Agent, House, send, until};
 use crate::program::{self, Program};
 
 /// A lease whose pod lost its word on it ends by itself; a test need not wait for that.
-const SOON: &str =
+pub const SOON: &str =
     "lease_until = case when lease is not null then least(lease_until, now() + interval '1 second') end,
     due_at = case when due_at is not null then least(due_at, now() + interval '1 second') end";
 
@@ -44,31 +44,58 @@ async fn mail_that_comes_while_a_notice_is_under_way_is_told_of_by_the_next_one(
     }
 }
 
+/// As if the lease had run out and somebody else were at it, for long.
+const THEIRS: &str =
+    "lease = gen_random_uuid(), lease_until = now() + interval '1 hour', due_at = now() + interval '1 hour'";
+
 #[tokio::test]
-async fn whoever_lost_the_lease_changes_nothing() {
+async fn whoever_lost_the_lease_changes_nothing_whatever_the_endpoint_said() {
     let (house, receiver) = with_endpoint().await;
-    let (agent, peer) = (told(&house, &receiver, "/a").await, house.register().await);
-    receiver.behave("/a", Manners::Slow(300));
-    send(&house, &peer, &agent, "hello").await;
-    until("under way", async || receiver.notices("/a").len() == 2).await;
-    // As if the lease had run out and somebody else were at it, for long.
-    let theirs = "lease = gen_random_uuid(), lease_until = now() + interval '1 hour', due_at = now() + interval '1 hour'";
-    set(&house, &agent, theirs).await;
-    let before = row(&house, &agent).await;
-    let other = told(&house, &receiver, "/b").await;
-    receiver.behave("/b", Manners::Slow(600));
-    send(&house, &peer, &other, "hello").await;
-    until("a later call has ended", async || receiver.notices("/b").len() == 2).await;
-    until("and was written down", async || super::due(&house, &other).await.is_none()).await;
-    assert_eq!(row(&house, &agent).await, before);
-    set(&house, &agent, "lease_until = now(), due_at = now()").await;
-    until("told again", async || receiver.notices("/a").len() == 3).await;
-    let notices = receiver.notices("/a");
-    assert_eq!(
-        notices[1].header("webhook-id"),
-        notices[2].header("webhook-id"),
-        "so that a receiver drops it"
-    );
+    let peer = house.register().await;
+    for status in [200, 500, 410] {
+        let path = format!("/{status}");
+        let agent = told(&house, &receiver, &path).await;
+        receiver.behave(&path, Manners::SlowStatus(300, status));
+        send(&house, &peer, &agent, "hello").await;
+        until("under way", async || receiver.notices(&path).len() == 2).await;
+        set(&house, &agent, THEIRS).await;
+        let before = row(&house, &agent).await;
+        a_later_call_has_ended(&house, &receiver, &peer, &format!("{path}/later")).await;
+        assert_eq!(row(&house, &agent).await, before, "{status}");
+        assert_eq!(system_notices(&house, &agent).await.len(), 1, "{status}: only the welcome");
+        receiver.behave(&path, Manners::Fine);
+        set(&house, &agent, "lease_until = now(), due_at = now()").await;
+        until("told again", async || receiver.notices(&path).len() == 3).await;
+        let notices = receiver.notices(&path);
+        let ids = [1, 2].map(|place: usize| notices[place].header("webhook-id").to_owned());
+        assert_eq!(ids[0], ids[1], "so that a receiver drops it");
+    }
+}
+
+#[tokio::test]
+async fn whoever_lost_the_lease_of_a_verification_leaves_that_of_another_alone() {
+    let (house, receiver) = with_endpoint().await;
+    let (agent, peer) = (house.register().await, house.register().await);
+    receiver.behave("/a", Manners::SlowStatus(300, 404));
+    super::hook(&house, &agent, &receiver.url("/a")).await;
+    until("asked", async || receiver.requests().len() == 1).await;
+    set(&house, &agent, THEIRS).await;
+    let lease = async || {
+        let row = row(&house, &agent).await;
+        ["lease", "lease_until", "due_at"].map(|column| row[column].clone())
+    };
+    let before = lease().await;
+    a_later_call_has_ended(&house, &receiver, &peer, "/later").await;
+    assert_eq!(lease().await, before);
+}
+
+/// Has another webhook told by a call that takes longer than those under way.
+async fn a_later_call_has_ended(house: &House, receiver: &Receiver, peer: &Agent, path: &str) {
+    let other = told(house, receiver, path).await;
+    receiver.behave(path, Manners::Slow(600));
+    send(house, peer, &other, "hello").await;
+    until("a later call", async || receiver.notices(path).len() == 2).await;
+    until("and was written down", async || super::due(house, &other).await.is_none()).await;
 }
 
 async fn row(house: &House, agent: &Agent) -> serde_json::Value {
@@ -134,15 +161,18 @@ async fn however_an_endpoint_misbehaves_it_is_told_in_the_end_or_disabled_with_a
         let agent = told(&house, &receiver, &path).await;
         receiver.behave(&path, manners);
         let id = send(&house, &peer, &agent, "hello").await;
-        cases.push((agent, path, id));
+        cases.push((agent, path, id, manners));
     }
-    for (agent, path, id) in cases {
+    for (agent, path, id, manners) in cases {
         // A status that says yes is enough: what comes behind it is nobody's business.
         let seen = async || {
             let shown = shown(&house, &agent).await;
             shown["last_failure_at"].is_string() || super::due(&house, &agent).await.is_none()
         };
         until("called", seen).await;
+        if manners == Manners::Redirects {
+            assert_eq!(shown(&house, &agent).await["last_failure_reason"], "redirected");
+        }
         receiver.behave(&path, Manners::Fine);
         if shown(&house, &agent).await["state"] == "disabled" {
             assert_eq!(system_notices(&house, &agent).await.len(), 2);
@@ -153,6 +183,8 @@ async fn however_an_endpoint_misbehaves_it_is_told_in_the_end_or_disabled_with_a
         assert!(told_of(&receiver, &path).contains(&id), "{path}");
         assert_eq!(shown(&house, &agent).await["state"], "active");
     }
+    let is_followed = |request: &String| request.contains("elsewhere");
+    assert!(!receiver.requests().iter().any(is_followed), "a redirect was followed");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -235,7 +267,8 @@ async fn mail_that_is_not_committed_when_a_failing_endpoint_recovers_is_told_of_
     let org_id = sqlx::query_scalar("select org_id from organization").fetch_one(&mut db).await.unwrap();
     let letter = letter(&agent);
     let second = letter.message_id.to_string();
-    let posting = Posting { org_id, letters: vec![letter], acks: None, only_with_ack: false, key: None };
+    let posting =
+        Posting { org_id, letters: vec![letter], acks: None, only_with_ack: false, key: None, trace: None };
     let caps = Caps { mailbox: 0, sender: 0 };
     waypost::inbox::post_alone(&mut db, caps, posting).await.unwrap();
     // What it writes down waits for our commit; did it not, it would look again now and find nothing.

@@ -26,6 +26,8 @@ pub enum Manners {
     Status(u16),
     /// Takes notices after so many milliseconds.
     Slow(u64),
+    /// Answers everything with this status, after so many milliseconds.
+    SlowStatus(u64, u16),
     /// Reads and says nothing.
     Hangs,
     /// Closes the connection without an answer.
@@ -187,6 +189,10 @@ async fn behave(stream: &mut TlsStream<TcpStream>, manners: Manners, challenge: 
         Manners::Slow(pause) => {
             sleep(Duration::from_millis(pause)).await;
             page(200, challenge)
+        }
+        Manners::SlowStatus(pause, status) => {
+            sleep(Duration::from_millis(pause)).await;
+            page(status, challenge)
         }
         Manners::Status(status) => page(status, challenge),
         Manners::Redirects => {

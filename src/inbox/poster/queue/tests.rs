@@ -25,7 +25,14 @@ fn posting(org: u128, agents: &[u128], text: &str) -> Posting {
         heeds_policy: false,
     };
     let letters = agents.iter().map(letter).collect();
-    Posting { org_id: Uuid::from_u128(org), letters, acks: None, only_with_ack: false, key: None }
+    Posting {
+        org_id: Uuid::from_u128(org),
+        letters,
+        acks: None,
+        only_with_ack: false,
+        key: None,
+        trace: None,
+    }
 }
 
 fn push(queue: &mut Queue, org: u128, agents: &[u128], text: &str) -> Verdicts {
