@@ -12,7 +12,7 @@ use super::RateLimits;
 use crate::postgres::pool;
 
 /// How often a pod stamps and counts. One that was not seen for ten seconds is no longer counted.
-const EVERY: Duration = Duration::from_secs(2);
+const EVERY: Duration = Duration::from_secs(4);
 /// How long a leaving pod tries to say so. Left unsaid, the others find out by themselves.
 const FAREWELL: Duration = Duration::from_secs(1);
 

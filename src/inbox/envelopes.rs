@@ -116,8 +116,11 @@ macro_rules! page_columns {
 /// The columns of [`page_columns`] that an entry gives.
 macro_rules! entry_columns {
     () => {
-        "i.seq, m.message_id, m.sender_agent_id, m.sender_name, m.message_type, m.thread_id, m.ack_requested,
-         m.ack_deadline from inbox_entry i join message m using (org_id, message_id)"
+        concat!(
+            "e.seq, m.message_id, m.sender_agent_id, m.sender_name, m.message_type, m.thread_id, m.ack_requested,
+             m.ack_deadline from inbox_entry e",
+            its_message!()
+        )
     };
 }
 
@@ -127,7 +130,7 @@ async fn rows_after(db: &mut PgConnection, reader: &Reader, after: i64) -> sqlx:
         page_columns!(),
         " from mailbox b left join lateral (select ",
         entry_columns!(),
-        "   where i.org_id = $1 and i.agent_id = $2 and i.seq > $3 order by i.seq limit $4) e on true
+        "   where e.org_id = $1 and e.agent_id = $2 and e.seq > $3 order by e.seq limit $4) e on true
           where b.org_id = $1 and b.agent_id = $2 order by e.seq"
     ))
     .bind(reader.org_id)
@@ -149,9 +152,9 @@ async fn rows_unacked(
         page_columns!(),
         " from mailbox b left join lateral (select ",
         entry_columns!(),
-        "   where i.org_id = $1 and i.agent_id = $2 and i.acked_at is null and i.seq > $3
-              and i.seq <= coalesce($5, b.last_seq)
-            order by i.seq limit $4) e on true
+        "   where e.org_id = $1 and e.agent_id = $2 and e.acked_at is null and e.seq > $3
+              and e.seq <= coalesce($5, b.last_seq)
+            order by e.seq limit $4) e on true
           where b.org_id = $1 and b.agent_id = $2 order by e.seq"
     ))
     .bind(reader.org_id)
@@ -171,14 +174,12 @@ pub async fn unacked(
     upto: i64,
     most: i64,
 ) -> sqlx::Result<Vec<Envelope>> {
-    let rows = sqlx::query(
-        "-- inbox.unacked
-         select e.seq, m.message_id, m.sender_agent_id, m.sender_name, m.message_type, m.thread_id, m.ack_requested,
-            m.ack_deadline
-         from inbox_entry e join message m using (org_id, message_id)
-         where e.org_id = $1 and e.agent_id = $2 and e.acked_at is null and e.seq > $3 and e.seq <= $4
-         order by e.seq limit $5",
-    )
+    let rows = sqlx::query(concat!(
+        "-- inbox.unacked\n select ",
+        entry_columns!(),
+        " where e.org_id = $1 and e.agent_id = $2 and e.acked_at is null and e.seq > $3 and e.seq <= $4
+              order by e.seq limit $5"
+    ))
     .bind(reader.org_id)
     .bind(reader.agent_id)
     .bind(after)

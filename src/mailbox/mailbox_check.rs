@@ -9,6 +9,7 @@ use sqlx::PgConnection;
 use super::rows::{self, Message, message_columns};
 use super::rules;
 use crate::call::{Access, Call, Caller, Effect, Hints, Reach, Result, Route, Spec, Tool, page};
+use crate::inbox::its_message;
 
 /// Read your mailbox: every message after a cursor, oldest first, with counts and the next cursor.
 ///
@@ -138,8 +139,9 @@ async fn after(db: &mut PgConnection, caller: &Caller, since: i64, limit: i64) -
     let rows = sqlx::query(concat!(
         "-- mailbox.after\n select ",
         message_columns!(),
-        " from inbox_entry e join message m using (org_id, message_id)
-          where e.org_id = $1 and e.agent_id = $2 and e.seq > $3 order by e.seq limit $4"
+        " from inbox_entry e",
+        its_message!(),
+        " where e.org_id = $1 and e.agent_id = $2 and e.seq > $3 order by e.seq limit $4"
     ))
     .bind(caller.org.org_id)
     .bind(caller.agent()?.agent_id)

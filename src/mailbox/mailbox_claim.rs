@@ -10,6 +10,7 @@ use uuid::Uuid;
 
 use super::rows::{self, Message, State, message_columns};
 use crate::call::{Access, Call, Effect, Hints, Reach, Result, Route, Spec, Tool, lock, page};
+use crate::inbox::its_message;
 use crate::instant;
 
 /// Lease pending messages, oldest first, so that no other worker takes them while you work.
@@ -188,10 +189,9 @@ async fn live_batch(db: &mut PgConnection, mailbox: Mailbox, run_id: Uuid) -> Re
                 where r.org_id = $1 and r.agent_id = $2 and r.run_id = $3 and r.lease_until > clock_timestamp()) r
           cross join lateral (
             select * from inbox_entry e
-            where e.org_id = r.org_id and e.agent_id = r.agent_id and e.seq = r.seq offset 0) e
-          cross join lateral (
-            select * from message m where m.org_id = e.org_id and m.message_id = e.message_id offset 0) m
-          where e.acked_at is null and e.lease_run = r.run_id and e.lease_until = r.lease_until
+            where e.org_id = r.org_id and e.agent_id = r.agent_id and e.seq = r.seq offset 0) e",
+        its_message!(),
+        " where e.acked_at is null and e.lease_run = r.run_id and e.lease_until = r.lease_until
           order by e.seq"
     ))
     .bind(mailbox.0)
@@ -203,8 +203,6 @@ async fn live_batch(db: &mut PgConnection, mailbox: Mailbox, run_id: Uuid) -> Re
 }
 
 /// The oldest messages nobody holds, locked. What another claim or ack has at hand is skipped.
-/// Each message is found by its own key: `offset 0` keeps a plan made while the tables are young
-/// from walking all messages instead.
 async fn free(
     db: &mut PgConnection,
     mailbox: Mailbox,
@@ -214,9 +212,9 @@ async fn free(
     let rows = sqlx::query(concat!(
         "-- mailbox.free\n select ",
         message_columns!(),
-        " from inbox_entry e cross join lateral (
-            select * from message m where m.org_id = e.org_id and m.message_id = e.message_id offset 0) m
-          where e.org_id = $1 and e.agent_id = $2 and e.acked_at is null
+        " from inbox_entry e",
+        its_message!(),
+        " where e.org_id = $1 and e.agent_id = $2 and e.acked_at is null
             and (e.lease_until is null or e.lease_until <= clock_timestamp())
             and ($4::uuid[] is null or e.message_id = any($4))
           order by e.seq limit $3 for update of e skip locked"

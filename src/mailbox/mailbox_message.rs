@@ -6,6 +6,7 @@ use uuid::Uuid;
 
 use super::rows::{self, Message, message_columns};
 use crate::call::{Access, Call, Effect, Error, Hints, Reach, Result, Route, Spec, Tool};
+use crate::inbox::its_message;
 
 /// One message of your mailbox. Consumes nothing and counts as no poll.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -31,8 +32,9 @@ impl Tool for MailboxMessage {
         let row = sqlx::query(concat!(
             "-- mailbox.message\n select ",
             message_columns!(),
-            " from inbox_entry e join message m using (org_id, message_id)
-              where e.org_id = $1 and e.agent_id = $2 and e.message_id = $3"
+            " from inbox_entry e",
+            its_message!(),
+            " where e.org_id = $1 and e.agent_id = $2 and e.message_id = $3"
         ))
         .bind(call.caller.org.org_id)
         .bind(call.caller.agent()?.agent_id)

@@ -7,6 +7,7 @@ use time::OffsetDateTime;
 
 use super::rows::{self, Summary};
 use crate::call::{Access, Call, Caller, Effect, Hints, Reach, Result, Route, Spec, Tool};
+use crate::inbox::its_message;
 
 /// How full your mailbox is. Counts as no poll.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -34,13 +35,13 @@ impl Tool for MailboxSummary {
 }
 
 async fn oldest_pending_at(db: &mut PgConnection, caller: &Caller) -> Result<Option<OffsetDateTime>> {
-    let at = sqlx::query_scalar(
-        "-- mailbox.oldest_pending_at
-         select m.created_at from inbox_entry e join message m using (org_id, message_id)
-         where e.org_id = $1 and e.agent_id = $2 and e.acked_at is null
-           and (e.lease_until is null or e.lease_until <= clock_timestamp())
-         order by e.seq limit 1",
-    )
+    let at = sqlx::query_scalar(concat!(
+        "-- mailbox.oldest_pending_at\n select m.created_at from inbox_entry e",
+        its_message!(),
+        "where e.org_id = $1 and e.agent_id = $2 and e.acked_at is null
+               and (e.lease_until is null or e.lease_until <= clock_timestamp())
+             order by e.seq limit 1"
+    ))
     .bind(caller.org.org_id)
     .bind(caller.agent()?.agent_id)
     .fetch_optional(db)

@@ -18,6 +18,7 @@ use waypost::config::{Caps, Config, Holds};
 use crate::house::{Agent, House, settings};
 use crate::program::{self, Program};
 pub use listener::Listener;
+pub use replay::fill;
 
 /// The route.
 pub const STREAM: &str = "/api/v1/inbox/stream";

@@ -6,6 +6,7 @@ use sqlx::postgres::PgRow;
 use uuid::Uuid;
 
 use crate::call::{Call, Result};
+use crate::inbox::its_message;
 use crate::mailbox::rules;
 
 /// A message of the caller's mailbox that an ack names.
@@ -33,21 +34,20 @@ impl Named {
     }
 }
 
-/// Finds them, oldest first. Each by its own key: `offset 0` keeps a plan made while the tables are young from walking
-/// all messages instead.
+/// Finds them, oldest first. Each by its own key, however young the tables were when the plan was made: hence
+/// `offset 0`.
 pub(super) async fn find(call: &mut Call<'_>, ids: &[Uuid]) -> Result<Vec<Named>> {
-    let rows = sqlx::query(
+    let rows = sqlx::query(concat!(
         "-- mailbox.named
          select e.message_id, e.acked_at is not null as is_acked, m.sender_agent_id, m.thread_id, m.probe_nonce,
             case when m.probe_nonce is not null then m.body end as body
          from (select distinct unnest($3::uuid[]) as message_id) named
          cross join lateral (
             select * from inbox_entry e
-            where e.message_id = named.message_id and e.agent_id = $2 and e.org_id = $1 offset 0) e
-         cross join lateral (
-            select * from message m where m.org_id = e.org_id and m.message_id = e.message_id offset 0) m
-         order by e.seq",
-    )
+            where e.message_id = named.message_id and e.agent_id = $2 and e.org_id = $1 offset 0) e",
+        its_message!(),
+        "order by e.seq"
+    ))
     .bind(call.caller.org.org_id)
     .bind(call.caller.agent()?.agent_id)
     .bind(ids)

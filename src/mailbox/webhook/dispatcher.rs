@@ -33,7 +33,7 @@ const CONNECTIONS: u32 = 4;
 /// Claims come at least so far apart: what became due meanwhile goes together.
 const HOLD_OFF: Duration = Duration::from_millis(5);
 /// How often to look although nobody rang.
-const EVERY: Duration = Duration::from_secs(1);
+const EVERY: Duration = Duration::from_secs(2);
 /// How long calls under way are waited for at the end. What is cut is done again by another pod.
 const GRACE: Duration = Duration::from_secs(2);
 
