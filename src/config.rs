@@ -50,7 +50,7 @@ pub struct Config {
     pub allowed_origins: Allowed,
     /// The Postgres to use; `None` = a private cluster in [`Config::data_dir`].
     pub database_url: Option<Secret<String>>,
-    /// Private cluster, file store, keys.
+    /// Private cluster and key file.
     pub data_dir: PathBuf,
     /// Folder of the Postgres server programs; `None` = search.
     pub pg_bin: Option<PathBuf>,

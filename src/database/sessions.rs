@@ -13,12 +13,14 @@ const BESIDE_POOL: u32 = LANES as u32 + 8;
 /// Left for operators and their chores.
 const RESERVE: u32 = 3;
 
+const SERVER_PROCESS: &str = "-- database.server_process\n select pg_backend_pid()";
+
 /// Checks that sessions are a pod's own: two that are open at once have two server processes, unless somebody
 /// in between hands one from the one to the other. Such a pod would never hear of mail.
 pub(super) async fn check_own(db: &mut PgConnection, options: &PgConnectOptions) -> Result<(), StartRefused> {
-    let first: i32 = ask(db, "-- database.server_process\n select pg_backend_pid()").await?;
+    let first: i32 = ask(db, SERVER_PROCESS).await?;
     let mut other = connect(options).await?;
-    let second: i32 = ask(&mut other, "-- database.server_process\n select pg_backend_pid()").await?;
+    let second: i32 = ask(&mut other, SERVER_PROCESS).await?;
     let _ = other.close().await;
     match first == second {
         false => Ok(()),

@@ -39,6 +39,7 @@ use socket::Socket;
 const BUFFER_LIMIT: usize = 64 * 1024;
 /// Connections above the cap that may wait for their 503 at once; more are closed unanswered.
 const REFUSALS_AT_ONCE: usize = 256;
+
 /// How many connections, and how long each may do nothing.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
@@ -180,7 +181,7 @@ async fn serve_requests(
             Ok(answer) = &mut handed_over => return Some((serving.into_parts().io.into_inner(), answer)),
             () = drain.closing.cancelled(), if !closing => {
                 closing = true;
-                Pin::new(&mut serving).graceful_shutdown();
+                std::pin::Pin::new(&mut serving).graceful_shutdown();
             }
             () = drain.cut.cancelled() => return None,
         }

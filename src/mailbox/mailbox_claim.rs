@@ -117,9 +117,10 @@ impl MailboxClaim {
         self.message_ids.iter().flatten().filter(|id| named.insert(**id)).copied().collect()
     }
 
-    /// Leases `messages` to the run by the database's clock, tells how many are pending then, and clears away runs of this mailbox
-    /// that ended, so that every summary reads live ones only. They are locked behind the run's own
-    /// row, and those that another call has at hand are left: no call waits for another here.
+    /// Leases `messages` to the run by the database's clock, tells how many are pending then (`None` when there was
+    /// nothing to lease), and clears away runs of this mailbox that ended, so that every summary reads live ones
+    /// only. They are locked behind the run's own row, and those that another call has at hand are left: no call
+    /// waits for another here.
     async fn lease(
         &self,
         db: &mut PgConnection,

@@ -94,7 +94,7 @@ pub struct Probe {
     pub nonce: String,
 }
 
-/// The columns of [`message`], over `inbox_entry e join message m`. A lease is live by
+/// The columns of [`message`], over `inbox_entry e` and its message `m`. A lease is live by
 /// the database's clock, and only then shown.
 macro_rules! message_columns {
     () => {

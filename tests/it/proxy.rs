@@ -1,4 +1,4 @@
-//! Two pods behind a real proxy, one after the other: all that is true of a pod holds through it.
+//! Pods behind real proxies, and one behind a pooler: all that is true of a pod holds through them.
 //!
 //! Run by `./dev test proxy`, which fetches the proxies and the pooler and tells where they are in `CADDY`, `NGINX` and
 //! `PGBOUNCER`.

@@ -49,7 +49,7 @@ async fn lock_mailboxes(db: &mut PgConnection) -> Result<Ids> {
     Ok(rows.into_iter().unzip())
 }
 
-/// A claim has its entries locked before it stamps its poll: it ends first, and its poll is seen.
+/// A claim that has entries at hand ends first, and the poll that it stamped is seen.
 async fn lock_entries(db: &mut PgConnection, mailboxes: &Ids) -> Result<()> {
     sqlx::query(
         "-- mailbox.lock_unpolled_entries

@@ -68,8 +68,7 @@ async fn a_restart_and_crashes_of_postgres_while_notices_are_under_way_leave_no_
 }
 
 /// Has calls under way that fail one after the other, some of them while nobody can write that down. No more mail
-/// comes that would make these webhooks due. Tells how many notices each of
-/// them has heard.
+/// comes that would make these webhooks due. Tells how many notices each of them has heard.
 async fn begin_to_fail(house: &House, receiver: &Receiver, peer: &Agent, quiet: &[Agent]) -> Vec<usize> {
     let mut heard = Vec::new();
     for (number, agent) in quiet.iter().enumerate() {
