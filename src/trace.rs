@@ -21,7 +21,7 @@ impl Trace {
         Trace::read(value.to_str().ok()?)
     }
 
-    /// Reads one by the standard's grammar; `None` for anything else.
+    /// Reads one of version 00; `None` for anything else.
     pub fn read(text: &str) -> Option<Trace> {
         let mut parts = text.split('-');
         let (version, trace, parent, flags) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);

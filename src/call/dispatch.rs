@@ -15,14 +15,13 @@ use super::db::Db;
 use super::fingerprint::Fingerprint;
 use super::follow::Follower;
 use super::holds::Holds;
+use super::outcome::count;
 use super::progress::{Note, Progress};
 use super::registry::{Command, Entry, Ran};
 use super::turns::Turns;
 use super::{Access, Caller, Effect, Error, Result, Terms};
 use crate::egress::Egress;
-use crate::error::{QueueFull, cause};
-use crate::inbox::{Polls, Poster, Posting, Verdict, polls};
-use crate::telemetry;
+use crate::inbox::{Polls, Poster, Posting, Verdict};
 use crate::wakes::{News, Topic, Wakes};
 
 /// How long a held read that was told of mail and found none waits at least before it looks again: a commit may be
@@ -110,10 +109,7 @@ impl<'a> Call<'a> {
     /// `unauthorized` for who is no agent, or no more.
     pub async fn stamp_poll(&mut self) -> Result<()> {
         let mailbox = (self.caller.org.org_id, self.caller.agent()?.agent_id);
-        if self.polls.note(mailbox) {
-            return Ok(());
-        }
-        polls::write_first(self.db.get().await?, mailbox).await.map_err(|error| match &error {
+        self.polls.stamp(self.db.get().await?, mailbox).await.map_err(|error| match &error {
             // Removed while it polled for the first time.
             sqlx::Error::Database(cause) if cause.is_foreign_key_violation() => {
                 Error::Unauthorized(BAD_AGENT_KEY)
@@ -294,37 +290,10 @@ impl Job {
     }
 }
 
-/// Counts, times and logs what came of a call.
-fn count<T>(name: &'static str, began: Instant, outcome: &Result<T>) {
-    let word = outcome.as_ref().map_or_else(|error| error.verdict().0, |_| "ok");
-    metrics::counter!(telemetry::CALLS, "tool" => name, "outcome" => word).increment(1);
-    metrics::histogram!(telemetry::CALL_SECONDS, "tool" => name).record(began.elapsed().as_secs_f64());
-    if let Err(error) = outcome {
-        log(name, error);
-    }
-}
-
 fn admit(entry: &Entry, caller: &Caller) -> Result<()> {
     match entry.spec.access {
         Access::Anyone => Ok(()),
         Access::Agent => caller.agent().map(drop),
         Access::Owner => caller.owner().map(drop),
-    }
-}
-
-/// Once, here: what callers did wrong is theirs to read, the rest is ours.
-pub(super) fn log(tool: &'static str, error: &Error) {
-    match error {
-        Error::Internal(cause) => {
-            tracing::error!(tool, cause = %cause::plain(&**cause), "a call failed for a fault of ours")
-        }
-        // An overload must not flood the log as well: the metrics tell of it.
-        Error::Unavailable { source, .. } if source.is::<QueueFull>() => {
-            tracing::debug!(tool, "a call was turned away, since too many wait");
-        }
-        Error::Unavailable { source, .. } => {
-            tracing::warn!(tool, cause = %cause::plain(&**source), "a call could not be carried out");
-        }
-        refused => tracing::debug!(tool, code = refused.verdict().0, "a call was refused"),
     }
 }

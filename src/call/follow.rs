@@ -13,8 +13,9 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_unti
 use tokio_util::sync::CancellationToken;
 
 use super::caller::BAD_AGENT_KEY;
-use super::dispatch::{Dispatch, Job, log};
+use super::dispatch::{Dispatch, Job};
 use super::holds::Hold;
+use super::outcome::log;
 use super::{Error, Result};
 use crate::inbox::envelopes::{self, Page, Place, Reader};
 use crate::postgres::pool;
@@ -201,7 +202,7 @@ impl Follower {
             let pool = dispatch.pool.clone();
             let reading = async move {
                 let reader = &reader;
-                pool::read(&pool, |db| {
+                pool::idempotent(&pool, |db| {
                     let reader = reader.clone();
                     Box::pin(async move { envelopes::read(db, &reader, place).await })
                 })

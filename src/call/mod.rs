@@ -18,6 +18,7 @@ pub mod follow;
 pub(crate) mod holds;
 pub(crate) mod json;
 pub(crate) mod lock;
+mod outcome;
 pub(crate) mod page;
 pub mod progress;
 pub mod registry;

@@ -12,7 +12,7 @@ mod unread;
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -23,7 +23,7 @@ use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
@@ -160,10 +160,9 @@ async fn serve_requests(
     let head = Arc::new(Head::default());
     let io = TokioIo::new(Socket::new(socket, head.clone(), limits.write, limits.linger));
     let timer = HeadTimer { head: head.clone(), idle: limits.idle, whole: limits.head };
-    let (handover, mut handed_over) = oneshot::channel();
-    let handover = Arc::new(Mutex::new(Some(handover)));
+    let (handover, mut handed_over) = Handover::new();
     let service = hyper::service::service_fn(move |request| {
-        answer(request, peer, &head, router.clone(), handover.clone())
+        answer(request, peer, head.clone(), router.clone(), handover.clone())
     });
     let mut builder = http1::Builder::new();
     // The timeout given here only arms the timer, which has its own two lengths.
@@ -191,9 +190,9 @@ async fn serve_requests(
 fn answer(
     request: Request<Incoming>,
     peer: SocketAddr,
-    head: &Head,
+    head: Arc<Head>,
     router: Router,
-    handover: Arc<Mutex<Option<Handover>>>,
+    handover: Handover,
 ) -> impl Future<Output = Result<Response<Body>, Infallible>> + use<> {
     let bytes = head.complete();
     let chunked = request.headers().contains_key(header::TRANSFER_ENCODING);
@@ -209,15 +208,11 @@ fn answer(
     async move {
         let mut answer = router.oneshot(request).await?;
         ended.announce(&mut answer);
-        if can_follow && answer.extensions().get::<Live>().is_some() {
-            let handover = handover.lock().unwrap_or_else(PoisonError::into_inner).take();
-            if let Some(handover) = handover {
-                // Where nobody takes it any more the connection has ended.
-                let _ = handover.send(answer);
-                return std::future::pending().await;
-            }
+        // Of an answer before it, what the peer has not taken yet lies in hyper and would go with it.
+        match can_follow && !head.is_stalled() {
+            true => Ok(handover.unless_live(answer).await),
+            false => Ok(answer),
         }
-        Ok(answer)
     }
 }
 

@@ -39,7 +39,7 @@ impl Lookup {
         let pool = self.pool.clone();
         let looking = async move {
             let asked_at = Instant::now();
-            (asked_at, pool::read(&pool, |db| Box::pin(find_session(db, hash))).await)
+            (asked_at, pool::idempotent(&pool, |db| Box::pin(find_session(db, hash))).await)
         };
         let (asked_at, found) = self.turns.take(looking).await?;
         let found = found?;
@@ -64,7 +64,7 @@ impl Lookup {
     pub(super) async fn holder(&self, ticket: &str) -> Result<Option<Session>> {
         let Some(holder) = self.tickets.read(ticket) else { return Ok(None) };
         let pool = self.pool.clone();
-        let looking = async move { pool::read(&pool, |db| Box::pin(find_holder(db, holder))).await };
+        let looking = async move { pool::idempotent(&pool, |db| Box::pin(find_holder(db, holder))).await };
         Ok(self.turns.take(looking).await??)
     }
 
@@ -81,7 +81,7 @@ impl Lookup {
         let (pool, name) = (self.pool.clone(), slug.to_owned());
         let looking = async move {
             let asked_at = Instant::now();
-            (asked_at, pool::read(&pool, |db| Box::pin(find_organization(db, name.clone()))).await)
+            (asked_at, pool::idempotent(&pool, |db| Box::pin(find_organization(db, name.clone()))).await)
         };
         let (asked_at, found) = self.turns.take(looking).await?;
         let found = found?;

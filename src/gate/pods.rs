@@ -27,14 +27,14 @@ pub async fn run(pool: PgPool, limits: RateLimits, leaving: CancellationToken) {
             _ = tick.tick() => {}
             () = leaving.cancelled() => break,
         }
-        match pool::read(&pool, |db| Box::pin(stamp(db, pod_id))).await {
+        match pool::idempotent(&pool, |db| Box::pin(stamp(db, pod_id))).await {
             Ok(pods) => limits.share_among(u32::try_from(pods).unwrap_or(u32::MAX)),
             Err(error) => {
                 tracing::warn!(%error, "the live pods could not be counted; sharing the limits as before");
             }
         }
     }
-    let leave = pool::read(&pool, |db| Box::pin(leave(db, pod_id)));
+    let leave = pool::idempotent(&pool, |db| Box::pin(leave(db, pod_id)));
     if !matches!(timeout(FAREWELL, leave).await, Ok(Ok(()))) {
         tracing::debug!("the pod's row stays; the other pods stop counting it in some seconds");
     }

@@ -16,7 +16,7 @@ pub(crate) use its_message;
 
 pub(crate) mod envelopes;
 mod look;
-pub mod polls;
+mod polls;
 mod post;
 pub(crate) mod poster;
 mod posting;

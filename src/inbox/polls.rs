@@ -1,8 +1,8 @@
 //! Polls: that agents read their mailboxes. Noted in memory, and written down together.
 //!
-//! Only the first poll of an agent that a pod sees is written in the call itself, since an agent's first is what
-//! keeps it; those behind it are written within half a second, so that reading costs no write. A pod that dies
-//! takes that half second with it.
+//! Only an agent's first poll is written in the call itself, since it is what keeps the agent; a pod asks whether
+//! it is one when it first sees the agent. Those behind it are written within half a second, so that reading costs
+//! no write. A pod that dies takes that half second with it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,7 +20,9 @@ use crate::postgres::pool;
 const EVERY: Duration = Duration::from_millis(500);
 /// How long a leaving pod tries to write down the last of it.
 const FAREWELL: Duration = Duration::from_secs(1);
-/// Most agents that are remembered to have polled. One that was forgotten is written at once again.
+/// Most polls of one statement.
+const TOGETHER: usize = 1_000;
+/// Most agents that are remembered to have polled. Of others it is asked again.
 const MOST: u64 = 100_000;
 
 /// The polls that this pod has seen. Cheap to clone.
@@ -45,14 +47,20 @@ impl Default for Polls {
 }
 
 impl Polls {
-    /// Notes a poll of this mailbox. False when it is the first one here: [`write_first`] writes that.
-    pub fn note(&self, mailbox: Mailbox) -> bool {
-        let is_known = self.0.seen.contains_key(&mailbox);
-        match is_known {
-            true => _ = self.noted().insert(mailbox, Instant::now()),
-            false => self.0.seen.insert(mailbox, ()),
+    /// Stamps a poll of this mailbox: by a row of its own when it is the agent's first, in the caller's transaction
+    /// if it has one; else soon.
+    ///
+    /// # Errors
+    /// Those of the statement; of a foreign key when the agent was removed meanwhile.
+    pub async fn stamp(&self, db: &mut PgConnection, mailbox: Mailbox) -> sqlx::Result<()> {
+        let is_known = self.0.seen.get(&mailbox).is_some();
+        if is_known || !write_first(db, mailbox).await? {
+            self.noted().insert(mailbox, Instant::now());
         }
-        is_known
+        if !is_known {
+            self.0.seen.insert(mailbox, ());
+        }
+        Ok(())
     }
 
     /// Writes down what was noted, every half second and once more at `stop`.
@@ -79,14 +87,17 @@ impl Polls {
         }
         let now = Instant::now();
         let polls: Vec<Poll> = noted.iter().map(|(mailbox, at)| (*mailbox, now - *at)).collect();
-        let written = pool::read(pool, |db| {
-            let polls = polls.clone();
-            Box::pin(async move { stamp(db, &polls).await })
-        });
-        if let Err(error) = written.await {
-            tracing::warn!(%error, "polls could not be written down; trying again");
-            let mut newer = self.noted();
-            noted.into_iter().for_each(|(mailbox, at)| _ = newer.entry(mailbox).or_insert(at));
+        for some in polls.chunks(TOGETHER) {
+            let written = pool::idempotent(pool, |db| {
+                let some = some.to_vec();
+                Box::pin(async move { write(db, &some).await })
+            });
+            if let Err(error) = written.await {
+                tracing::debug!(%error, "polls could not be written down; trying again");
+                let mut newer = self.noted();
+                noted.into_iter().for_each(|(mailbox, at)| _ = newer.entry(mailbox).or_insert(at));
+                return;
+            }
         }
     }
 
@@ -98,10 +109,10 @@ impl Polls {
 /// Whose mailbox was polled, and how long ago.
 type Poll = (Mailbox, Duration);
 
-/// Writes an agent's first poll; one that has polled before, or is no more, is passed by. Without a lock
-/// on what stands there already: claims of one mailbox must not wait for each other's commits.
-pub async fn write_first(db: &mut PgConnection, mailbox: Mailbox) -> sqlx::Result<()> {
-    sqlx::query(
+/// Writes an agent's first poll. False for one that has polled before, which is left as it is: claims of one
+/// mailbox must not wait for each other's commits.
+async fn write_first(db: &mut PgConnection, mailbox: Mailbox) -> sqlx::Result<bool> {
+    let written = sqlx::query(
         "-- inbox.first_poll
          insert into poll (org_id, agent_id, first_polled_at, last_polled_at, polled_hour, hours)
          select $1, $2, now, now, extract(epoch from now)::bigint / 3600, b'1'::bit(24)
@@ -112,12 +123,12 @@ pub async fn write_first(db: &mut PgConnection, mailbox: Mailbox) -> sqlx::Resul
     .bind(mailbox.0)
     .bind(mailbox.1)
     .execute(db)
-    .await
-    .map(drop)
+    .await?;
+    Ok(written.rows_affected() > 0)
 }
 
 /// In the order of their keys: two pods that meet wait for each other one way only.
-async fn stamp(db: &mut PgConnection, polls: &[Poll]) -> sqlx::Result<()> {
+async fn write(db: &mut PgConnection, polls: &[Poll]) -> sqlx::Result<()> {
     sqlx::query(
         "-- inbox.stamp_polls
          insert into poll (org_id, agent_id, first_polled_at, last_polled_at, polled_hour, hours)

@@ -102,17 +102,20 @@ impl Drop for Borrowed {
     }
 }
 
-/// One read on a connection of the pool; on another one as long as the connection is found
-/// gone. One that broke while it lay in the pool is found out by who uses it next, and each
-/// attempt takes one of them out.
+/// One statement on a connection of the pool that may run twice; on another one as long as the connection is
+/// found gone. One that broke while it lay in the pool is found out by who uses it next, and each attempt
+/// takes one of them out.
 ///
 /// # Errors
-/// Those of `look`, and [`silence`].
-pub async fn read<T>(pool: &PgPool, look: impl Fn(&mut PgConnection) -> Looking<'_, T>) -> sqlx::Result<T> {
+/// Those of `run`, and [`silence`].
+pub async fn idempotent<T>(
+    pool: &PgPool,
+    run: impl Fn(&mut PgConnection) -> Running<'_, T>,
+) -> sqlx::Result<T> {
     let mut losses = 0;
     loop {
         let mut connection = Borrowed::from(pool).await?;
-        match timeout(ANSWER, look(connection.db()?)).await.unwrap_or_else(|_| Err(silence())) {
+        match timeout(ANSWER, run(connection.db()?)).await.unwrap_or_else(|_| Err(silence())) {
             Ok(found) => {
                 connection.release();
                 return Ok(found);
@@ -123,5 +126,5 @@ pub async fn read<T>(pool: &PgPool, look: impl Fn(&mut PgConnection) -> Looking<
     }
 }
 
-/// A read under way.
-pub type Looking<'a, T> = Pin<Box<dyn Future<Output = sqlx::Result<T>> + Send + 'a>>;
+/// A statement under way.
+pub type Running<'a, T> = Pin<Box<dyn Future<Output = sqlx::Result<T>> + Send + 'a>>;

@@ -48,7 +48,7 @@ pub async fn migrate(options: &PgConnectOptions) -> Result<(), MigrateError> {
 /// Whether the schema is at least this binary's.
 pub async fn is_current(pool: &PgPool) -> sqlx::Result<bool> {
     let newest = migrations().iter().map(|migration| migration.version).max();
-    let applied = pool::read(pool, |db| Box::pin(applied(db))).await?;
+    let applied = pool::idempotent(pool, |db| Box::pin(applied(db))).await?;
     Ok(applied >= newest)
 }
 

@@ -17,7 +17,7 @@ use axum::routing::{get, post};
 use bytes::Bytes;
 use tokio::net::{TcpListener, TcpStream};
 use waypost::config::Config;
-use waypost::doors::accept::{Drain, Limits, Peer, serve};
+use waypost::doors::accept::{Drain, Limits, Live, Peer, serve};
 use waypost::doors::front::{Sites, front, read_body};
 use waypost::doors::probes::{Check, probes};
 
@@ -74,6 +74,9 @@ fn routes(fault: Option<&'static str>) -> Router {
         .route("/peer", get(|Extension(Peer(peer)): Extension<Peer>| async move { peer.to_string() }))
         .route("/panic", get(panics))
         .route("/flood", get(flood))
+        .route("/live-flood", get(async || live(flood().await)))
+        .route("/live", get(async || live(Body::from("alive"))))
+        .route("/large", get(async || vec![b'x'; LARGE]))
         .route("/body", post(take_body))
         .route("/o/acme/mcp", post(take_body))
         .merge(probes(checks))
@@ -81,6 +84,16 @@ fn routes(fault: Option<&'static str>) -> Router {
 
 async fn panics() -> &'static str {
     panic!("a secret in a panic")
+}
+
+/// An answer that hyper buffers whole.
+const LARGE: usize = 48 * 1024;
+
+/// An answer that is written to the socket itself.
+fn live(body: Body) -> Response {
+    let mut answer = Response::new(body);
+    answer.extensions_mut().insert(Live);
+    answer
 }
 
 async fn flood() -> Body {

@@ -5,6 +5,7 @@
 //! deadlines: a long one until the first byte, a short one from there.
 
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -18,6 +19,8 @@ pub(super) const HEAD_LIMIT: usize = 32 * 1024;
 #[derive(Default)]
 pub(super) struct Head {
     reading: Mutex<Reading>,
+    /// Whether bytes wait to be written that the peer does not take.
+    stalled: AtomicBool,
 }
 
 #[derive(Default)]
@@ -54,6 +57,16 @@ impl Head {
         let mut reading = self.lock();
         reading.awaited = false;
         std::mem::take(&mut reading.bytes)
+    }
+
+    /// The socket could write, or could not.
+    pub(super) fn stalls(&self, is_so: bool) {
+        self.stalled.store(is_so, Ordering::Relaxed);
+    }
+
+    /// Whether bytes of an earlier answer wait to be written.
+    pub(super) fn is_stalled(&self) -> bool {
+        self.stalled.load(Ordering::Relaxed)
     }
 
     fn lock(&self) -> MutexGuard<'_, Reading> {

@@ -5,6 +5,7 @@
 //! dropped. What comes after on that connection is not served any more, and the answer says so.
 
 use std::io::{self, Write};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use axum::body::Body;
@@ -21,8 +22,30 @@ const THROWN: usize = 64 * 1024;
 #[derive(Debug, Clone, Copy)]
 pub struct Live;
 
-/// Where a connection's service leaves such an answer.
-pub(super) type Handover = oneshot::Sender<Response<Body>>;
+/// Where a connection's service leaves such an answer, for who serves the connection. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Handover(Arc<Mutex<Option<oneshot::Sender<Response<Body>>>>>);
+
+impl Handover {
+    /// With the end where the answer comes out.
+    pub(super) fn new() -> (Handover, oneshot::Receiver<Response<Body>>) {
+        let (sender, receiver) = oneshot::channel();
+        (Handover(Arc::new(Mutex::new(Some(sender)))), receiver)
+    }
+
+    /// Leaves the answer there if it is live, and does not return then; gives any other back.
+    pub(super) async fn unless_live(self, answer: Response<Body>) -> Response<Body> {
+        if answer.extensions().get::<Live>().is_none() {
+            return answer;
+        }
+        let sender = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(sender) = sender else { return answer };
+        match sender.send(answer) {
+            Ok(()) => std::future::pending().await,
+            Err(answer) => answer,
+        }
+    }
+}
 
 /// Whether a client understands an answer that ends in chunks, as a live one does.
 pub(super) fn can_follow(request: &Request<Body>) -> bool {
@@ -71,6 +94,7 @@ fn head(parts: response::Parts) -> Vec<u8> {
         headers.insert(header::DATE, date);
     }
     headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    headers.remove(header::CONTENT_LENGTH);
     headers.insert(header::TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
     let mut head = Vec::with_capacity(512);
     let reason = parts.status.canonical_reason().unwrap_or_default();

@@ -39,6 +39,7 @@ impl Socket {
     }
 
     fn progress(&mut self, cx: &mut Context<'_>, wrote: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        self.head.stalls(wrote.is_pending());
         if wrote.is_ready() {
             self.stalled = None;
             return wrote;

@@ -116,7 +116,7 @@ impl Courier {
         let root = self.terms.root_of(&due.slug);
         let reader = Reader { org_id, agent_id, root };
         let after = due.announced_seq;
-        let found = pool::read(&self.pool, |db| {
+        let found = pool::idempotent(&self.pool, |db| {
             let reader = reader.clone();
             Box::pin(async move {
                 let row = sqlx::query(LOOK).bind(org_id).bind(agent_id).fetch_optional(&mut *db).await?;
@@ -154,7 +154,7 @@ impl Courier {
 
     async fn verified(&self, due: &Due, asked: Result<(), Reason>) -> Result<()> {
         let whose = (due.org_id, due.agent_id);
-        let noting = pool::read(&self.pool, |db| {
+        let noting = pool::idempotent(&self.pool, |db| {
             let challenge = due.challenge.clone();
             Box::pin(async move {
                 match asked {
@@ -195,7 +195,7 @@ impl Courier {
 
     async fn is_leased(&self, due: &Due) -> Result<bool> {
         let (org_id, agent_id, lease) = (due.org_id, due.agent_id, due.lease);
-        let looking = pool::read(&self.pool, |db| {
+        let looking = pool::idempotent(&self.pool, |db| {
             let query = sqlx::query_scalar(LEASED).bind(org_id).bind(agent_id).bind(lease);
             Box::pin(query.fetch_one(db))
         });
@@ -205,7 +205,7 @@ impl Courier {
     /// Ends the lease. Whoever lost it changes nothing, and so does saying it twice.
     async fn settle(&self, due: &Due, statement: &'static str, bind: impl Fn(Query) -> Query) -> Result<()> {
         let (org_id, agent_id, lease) = (due.org_id, due.agent_id, due.lease);
-        let settling = pool::read(&self.pool, |db| {
+        let settling = pool::idempotent(&self.pool, |db| {
             let query = bind(sqlx::query(statement).bind(org_id).bind(agent_id).bind(lease));
             Box::pin(async move { query.execute(db).await })
         });

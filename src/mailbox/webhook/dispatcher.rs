@@ -151,7 +151,7 @@ async fn claim(
 ) -> sqlx::Result<Vec<Due>> {
     let names: Vec<String> = hosts.keys().cloned().collect();
     let places: Vec<i32> = hosts.values().map(|taken| MOST_PER_HOST.saturating_sub(*taken) as i32).collect();
-    let rows = pool::read(pool, |db| {
+    let rows = pool::idempotent(pool, |db| {
         let query = sqlx::query(CLAIM)
             .bind(names.clone())
             .bind(places.clone())

@@ -6,8 +6,8 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use waypost::doors::accept::Limits;
 
-use super::Pod;
 use super::wire::get_request;
+use super::{LARGE, Pod};
 
 #[tokio::test]
 async fn a_head_that_stands_still_is_cut_long_before_an_idle_connection() {
@@ -88,15 +88,32 @@ async fn a_connection_above_the_cap_is_told_so_and_the_next_free_place_serves() 
 
 #[tokio::test]
 async fn a_reader_that_takes_nothing_is_dropped() {
-    let pod = Pod::start(Limits { write: Duration::from_millis(100), ..Limits::default() }).await;
+    for path in ["/flood", "/live-flood"] {
+        let pod = Pod::start(Limits { write: Duration::from_millis(100), ..Limits::default() }).await;
+        let mut client = pod.connect().await;
+        client.send(&get_request(path, "")).await;
+        assert_eq!(client.answer().await.status, 200);
+        // Nothing is read until the server has let go of the connection.
+        pod.drain.closing.cancel();
+        pod.drain.tracker.close();
+        tokio::time::timeout(Duration::from_secs(10), pod.drain.tracker.wait()).await.expect("still held");
+        assert!(client.rest().await > 0);
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_was_not_taken_yet_is_not_lost_to_a_live_one_behind_it() {
+    let pod = Pod::start(Limits::default()).await;
     let mut client = pod.connect().await;
-    client.send(&get_request("/flood", "")).await;
+    // More than all buffers on the way take.
+    client
+        .send(&(get_request("/large", "").repeat(1_000) + &get_request("/live", "Connection: close\r\n")))
+        .await;
+    for _ in 0..1_000 {
+        assert_eq!(client.answer().await.body.len(), LARGE);
+    }
     assert_eq!(client.answer().await.status, 200);
-    // Nothing is read until the server has let go of the connection.
-    pod.drain.closing.cancel();
-    pod.drain.tracker.close();
-    tokio::time::timeout(Duration::from_secs(10), pod.drain.tracker.wait()).await.expect("still held");
-    assert!(client.rest().await > 0);
+    assert_eq!(client.rest().await, "5\r\nalive\r\n0\r\n\r\n".len());
 }
 
 #[tokio::test]
@@ -124,13 +141,15 @@ async fn draining_ends_idle_connections_and_lets_an_answer_finish() {
 
 #[tokio::test]
 async fn cutting_ends_what_never_ends_by_itself() {
-    let pod = Pod::start(Limits::default()).await;
-    let mut client = pod.connect().await;
-    client.send(&get_request("/flood", "")).await;
-    assert_eq!(client.answer().await.status, 200);
-    pod.drain.closing.cancel();
-    pod.drain.cut.cancel();
-    client.rest().await;
+    for path in ["/flood", "/live-flood"] {
+        let pod = Pod::start(Limits::default()).await;
+        let mut client = pod.connect().await;
+        client.send(&get_request(path, "")).await;
+        assert_eq!(client.answer().await.status, 200);
+        pod.drain.closing.cancel();
+        pod.drain.cut.cancel();
+        client.rest().await;
+    }
 }
 
 #[tokio::test]

@@ -154,6 +154,18 @@ async fn a_check_stamps_exactly_one_poll_and_the_summary_none() {
 }
 
 #[tokio::test]
+async fn a_poll_counts_at_whichever_pod_it_is_the_first() {
+    let house = House::with_pods(2, crate::house::settings()).await;
+    let bob = house.register().await;
+    let mut polled = crate::house::last_poll(&house, &bob).await;
+    for pod in [0, 1, 1, 0] {
+        house.call(pod, &bob, "mailbox_check", json!({})).await;
+        let before = std::mem::replace(&mut polled, crate::house::last_poll(&house, &bob).await);
+        assert!(polled > before, "at pod {pod}");
+    }
+}
+
+#[tokio::test]
 async fn polls_in_three_distinct_hours_make_a_mailbox_monitored() {
     let house = House::open().await;
     let bob = house.register().await;
