@@ -8,6 +8,7 @@ use sqlx::PgPool;
 use time::OffsetDateTime;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
 use super::caller::BAD_AGENT_KEY;
 use super::carried::InHand;
@@ -109,13 +110,19 @@ impl<'a> Call<'a> {
     /// `unauthorized` for who is no agent, or no more.
     pub async fn stamp_poll(&mut self) -> Result<()> {
         let mailbox = (self.caller.org.org_id, self.caller.agent()?.agent_id);
-        self.polls.stamp(self.db.get().await?, mailbox).await.map_err(|error| match &error {
+        let now = self.now;
+        self.polls.stamp(self.db.get().await?, mailbox, now).await.map_err(|error| match &error {
             // Removed while it polled for the first time.
             sqlx::Error::Database(cause) if cause.is_foreign_key_violation() => {
                 Error::Unauthorized(BAD_AGENT_KEY)
             }
             _ => error.into(),
         })
+    }
+
+    /// The last poll of an agent, of which `written` stands in the database: one seen here may be newer.
+    pub fn last_poll(&self, agent_id: Uuid, written: Option<OffsetDateTime>) -> Option<OffsetDateTime> {
+        written.max(self.polls.latest((self.caller.org.org_id, agent_id)))
     }
 
     /// Wakes who waits for `topic`, once the transaction is committed.

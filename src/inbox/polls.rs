@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use moka::sync::Cache;
 use sqlx::{PgConnection, PgPool};
+use time::OffsetDateTime;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -32,8 +33,15 @@ pub struct Polls(Arc<Inner>);
 struct Inner {
     seen: Cache<Mailbox, ()>,
     writing: tokio::sync::Mutex<()>,
-    /// The last poll of each, not written down yet.
-    noted: Mutex<HashMap<Mailbox, Instant>>,
+    /// The last poll of each, not known to be written down yet.
+    noted: Mutex<HashMap<Mailbox, Noted>>,
+}
+
+/// When a mailbox was polled: to be written by the database's clock, and to be shown meanwhile by ours.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Noted {
+    at: Instant,
+    shown_at: OffsetDateTime,
 }
 
 impl Default for Polls {
@@ -52,10 +60,15 @@ impl Polls {
     ///
     /// # Errors
     /// Those of the statement; of a foreign key when the agent was removed meanwhile.
-    pub async fn stamp(&self, db: &mut PgConnection, mailbox: Mailbox) -> sqlx::Result<()> {
+    pub async fn stamp(
+        &self,
+        db: &mut PgConnection,
+        mailbox: Mailbox,
+        now: OffsetDateTime,
+    ) -> sqlx::Result<()> {
         let is_known = self.0.seen.get(&mailbox).is_some();
         if is_known || !write_first(db, mailbox).await? {
-            self.noted().insert(mailbox, Instant::now());
+            self.noted().insert(mailbox, Noted { at: Instant::now(), shown_at: now });
         }
         if !is_known {
             self.0.seen.insert(mailbox, ());
@@ -81,12 +94,9 @@ impl Polls {
     /// Writes down what is noted now. What cannot be written is kept for the next time.
     pub async fn write_down(&self, pool: &PgPool) {
         let _alone = self.0.writing.lock().await;
-        let noted = std::mem::take(&mut *self.noted());
-        if noted.is_empty() {
-            return;
-        }
+        let noted = self.noted().clone();
         let now = Instant::now();
-        let polls: Vec<Poll> = noted.iter().map(|(mailbox, at)| (*mailbox, now - *at)).collect();
+        let polls: Vec<Poll> = noted.iter().map(|(mailbox, noted)| (*mailbox, now - noted.at)).collect();
         for some in polls.chunks(TOGETHER) {
             let written = pool::idempotent(pool, |db| {
                 let some = some.to_vec();
@@ -94,14 +104,18 @@ impl Polls {
             });
             if let Err(error) = written.await {
                 tracing::debug!(%error, "polls could not be written down; trying again");
-                let mut newer = self.noted();
-                noted.into_iter().for_each(|(mailbox, at)| _ = newer.entry(mailbox).or_insert(at));
                 return;
             }
         }
+        self.noted().retain(|mailbox, newest| noted.get(mailbox) != Some(newest));
     }
 
-    fn noted(&self) -> MutexGuard<'_, HashMap<Mailbox, Instant>> {
+    /// The last poll of this mailbox that may not be written down yet, by this pod's clock.
+    pub fn latest(&self, mailbox: Mailbox) -> Option<OffsetDateTime> {
+        self.noted().get(&mailbox).map(|noted| noted.shown_at)
+    }
+
+    fn noted(&self) -> MutexGuard<'_, HashMap<Mailbox, Noted>> {
         self.0.noted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -92,6 +92,9 @@ impl Tool for AgentsList {
         let listing = format!("agents/{owner_id}");
         let after = self.cursor.as_deref().map(|text| cursor::decode::<Place>(&listing, text)).transpose()?;
         let mut agents = rows(call.db.get().await?, org_id, owner_id, after, self.limit + 1).await?;
+        for agent in &mut agents {
+            agent.last_polled_at = call.last_poll(agent.agent_id, agent.last_polled_at);
+        }
         let fits = page::fitting(&agents, FRAME)?.min(self.limit as usize);
         let has_more = agents.len() > fits;
         agents.truncate(fits);

@@ -27,7 +27,9 @@ impl Tool for MailboxSummary {
 
     async fn run(&self, call: &mut Call<'_>) -> Result<Summary> {
         let summary = rows::summary(call.db.get().await?, call.caller).await?;
+        let last_polled_at = call.last_poll(call.caller.agent()?.agent_id, summary.last_polled_at);
         Ok(Summary {
+            last_polled_at,
             oldest_pending_at: oldest_pending_at(call.db.get().await?, call.caller).await?,
             ..summary
         })

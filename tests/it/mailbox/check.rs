@@ -1,8 +1,11 @@
 //! `mailbox_check` and the summary: a page after a cursor, honest counts, and nothing consumed.
 
+use reqwest::Method;
 use serde_json::{Value, json};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 
-use super::{bodies, ids, mail, members, number, settled, summary, tamper, with_caps};
+use super::{bodies, ids, mail, members, number, owned, settled, summary, tamper, with_caps};
 use crate::house::{House, send};
 
 #[tokio::test]
@@ -162,6 +165,26 @@ async fn a_poll_counts_at_whichever_pod_it_is_the_first() {
         house.call(pod, &bob, "mailbox_check", json!({})).await;
         let before = std::mem::replace(&mut polled, crate::house::last_poll(&house, &bob).await);
         assert!(polled > before, "at pod {pod}");
+    }
+}
+
+#[tokio::test]
+async fn a_last_poll_is_shown_at_once_at_the_pod_that_saw_it() {
+    let house = House::open().await;
+    let bob = house.register().await;
+    let read = |shown: &Value| OffsetDateTime::parse(shown.as_str().unwrap(), &Rfc3339).unwrap();
+    for _ in 0..3 {
+        let before: OffsetDateTime =
+            sqlx::query_scalar("select date_trunc('milliseconds', clock_timestamp())")
+                .fetch_one(&house.db)
+                .await
+                .unwrap();
+        house.ok(&bob, "mailbox_check", json!({})).await;
+        let counts = summary(&house, &bob).await;
+        let listed = owned(&house, 0, &bob.owner_key, Method::GET, "/agents", Value::Null).await.body;
+        for shown in [&counts["last_polled_at"], &listed["agents"][0]["last_polled_at"]] {
+            assert!(read(shown) >= before, "{shown}, polled after {before}");
+        }
     }
 }
 
