@@ -61,6 +61,27 @@ pub struct Letter {
     pub heeds_policy: bool,
 }
 
+impl Letter {
+    /// A notice of this service: it counts against no cap, and nobody refuses it.
+    pub fn notice(to: Uuid, body: impl Into<String>) -> Letter {
+        Letter {
+            to,
+            message_id: Uuid::now_v7(),
+            sender: Sender::System,
+            message_type: "system".into(),
+            body: body.into(),
+            parts: None,
+            thread_id: None,
+            in_reply_to: None,
+            ack_requested: false,
+            ack_deadline: None,
+            probe_nonce: None,
+            counted: false,
+            heeds_policy: false,
+        }
+    }
+}
+
 /// Who wrote a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Sender {

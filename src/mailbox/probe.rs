@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::owned::check_owned;
 use crate::call::{Access, Call, Effect, Error, Hints, Reach, Result, Route, Spec, Tool};
-use crate::inbox::{Letter, Posting, Sender, Verdict};
+use crate::inbox::{Letter, Posting, Verdict};
 
 /// Put a probe into one of your agents' mailboxes. Its ack must carry the proof that the probe
 /// was read; a right one marks the agent as verified.
@@ -52,23 +52,15 @@ impl Tool for AgentProbe {
 
 fn probe_letter(agent_id: Uuid) -> Letter {
     let message_id = Uuid::now_v7();
-    Letter {
-        to: agent_id,
-        message_id,
-        sender: Sender::System,
-        message_type: "system".into(),
-        body: format!(
-            "Probe {}: your owner checks that this mailbox is read. Ack this message with ack_body \
+    let body = format!(
+        "Probe {}: your owner checks that this mailbox is read. Ack this message with ack_body \
              {{nonce: probe.nonce, body_hash: hex SHA-256 of the nonce followed by this body}}.",
-            message_id.simple()
-        ),
-        parts: None,
-        thread_id: None,
-        in_reply_to: None,
+        message_id.simple()
+    );
+    Letter {
+        message_id,
         ack_requested: true,
-        ack_deadline: None,
         probe_nonce: Some(Uuid::new_v4().simple().to_string()),
-        counted: false,
-        heeds_policy: false,
+        ..Letter::notice(agent_id, body)
     }
 }

@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use uuid::Uuid;
 use waypost::config::{Caps, Config};
-use waypost::inbox::{Key, Letter, Posting, Sender};
+use waypost::inbox::{Key, Letter, Posting};
 
 use crate::cuts::cut::Cut;
 use crate::cuts::proxy::{At, How};
@@ -213,21 +213,7 @@ async fn a_lane_that_dies_ends_the_pod_and_leaves_nobody_waiting() {
 }
 
 fn notice(to: Uuid) -> Letter {
-    Letter {
-        to,
-        message_id: Uuid::now_v7(),
-        sender: Sender::System,
-        message_type: "system".into(),
-        body: "a notice".into(),
-        parts: None,
-        thread_id: None,
-        in_reply_to: None,
-        ack_requested: false,
-        ack_deadline: None,
-        probe_nonce: None,
-        counted: false,
-        heeds_policy: false,
-    }
+    Letter::notice(to, "a notice")
 }
 
 /// The answer of a call that waited for what is free by now.

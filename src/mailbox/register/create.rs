@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use crate::call::credential::Secret;
 use crate::call::{Caps, Error, Result};
-use crate::inbox::{self, Letter, Posting, Sender, Verdict};
+use crate::inbox::{self, Letter, Posting, Verdict};
 use crate::mailbox::names;
 use crate::mailbox::owned::{mint_agent_key, mint_owner_key};
 
@@ -130,21 +130,7 @@ lease mail to work on with mailbox_claim, and mark it done with mailbox_ack; rep
 Send mail with mailbox_send.";
 
 async fn welcome(db: &mut PgConnection, caps: Caps, org_id: Uuid, agent_id: Uuid) -> Result<usize> {
-    let notice = Letter {
-        to: agent_id,
-        message_id: Uuid::now_v7(),
-        sender: Sender::System,
-        message_type: "system".into(),
-        body: WELCOME.into(),
-        parts: None,
-        thread_id: None,
-        in_reply_to: None,
-        ack_requested: false,
-        ack_deadline: None,
-        probe_nonce: None,
-        counted: false,
-        heeds_policy: false,
-    };
+    let notice = Letter::notice(agent_id, WELCOME);
     let posting =
         Posting { org_id, letters: vec![notice], acks: None, only_with_ack: false, key: None, trace: None };
     match inbox::post_alone(db, caps, posting).await? {

@@ -4,7 +4,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::Reason;
-use crate::inbox::{Key, Letter, Posting, Sender};
+use crate::inbox::{Key, Letter, Posting};
 
 /// The notice, once for each activation.
 pub(super) fn posting((org_id, agent_id): (Uuid, Uuid), activation: Uuid, reason: Reason) -> Posting {
@@ -26,22 +26,11 @@ pub(super) fn posting((org_id, agent_id): (Uuid, Uuid), activation: Uuid, reason
 }
 
 fn letter(agent_id: Uuid, reason: Reason) -> Letter {
-    Letter {
-        to: agent_id,
-        message_id: Uuid::now_v7(),
-        sender: Sender::System,
-        message_type: "system".into(),
-        body: format!(
+    Letter::notice(
+        agent_id,
+        format!(
             "Your webhook was disabled ({reason}): it is not told of mail any more. Your mail is all here: read it \
              with mailbox_check. When the endpoint works again, call webhook_verify, or webhook_register for another."
         ),
-        parts: None,
-        thread_id: None,
-        in_reply_to: None,
-        ack_requested: false,
-        ack_deadline: None,
-        probe_nonce: None,
-        counted: false,
-        heeds_policy: false,
-    }
+    )
 }

@@ -8,7 +8,7 @@ use serde_json::json;
 use sqlx::{Connection as _, PgConnection};
 use tokio::time::timeout;
 use waypost::config::{Caps, Config};
-use waypost::inbox::{Letter, Posting, Sender};
+use waypost::inbox::{Letter, Posting};
 
 use super::receiver::{Manners, Notice, Receiver, authority};
 use super::{active, believing, set, shown, system_notices, told, with_endpoint};
@@ -283,19 +283,5 @@ async fn mail_that_is_not_committed_when_a_failing_endpoint_recovers_is_told_of_
 }
 
 fn letter(agent: &Agent) -> Letter {
-    Letter {
-        to: agent.id.parse().unwrap(),
-        message_id: uuid::Uuid::now_v7(),
-        sender: Sender::System,
-        message_type: "system".into(),
-        body: "second".into(),
-        parts: None,
-        thread_id: None,
-        in_reply_to: None,
-        ack_requested: false,
-        ack_deadline: None,
-        probe_nonce: None,
-        counted: false,
-        heeds_policy: false,
-    }
+    Letter::notice(agent.id.parse().unwrap(), "second")
 }
