@@ -81,6 +81,8 @@ create table mailbox (
     counted integer not null default 0 check (counted >= 0),
     ack_wanted integer not null default 0 check (ack_wanted >= 0),
     acked_total bigint not null default 0,
+    guarded boolean not null default false,
+    hooked boolean not null default false,
     primary key (org_id, agent_id),
     foreign key (org_id, agent_id) references agent on delete cascade
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01);
@@ -88,6 +90,8 @@ comment on table mailbox is 'One narrow row per agent. Its lock orders what ente
 comment on column mailbox.open is 'Entries not acked.';
 comment on column mailbox.counted is 'Entries not acked that count against the caps: mail from peers, not notices or replies.';
 comment on column mailbox.ack_wanted is 'Entries not acked whose sender asked for an ack.';
+comment on column mailbox.guarded is 'Not everybody may write to it: its agent has a policy or blocks somebody. Kept here, so that posting reads one row.';
+comment on column mailbox.hooked is 'Its agent has a webhook, or had one.';
 
 create table message (
     org_id uuid not null,
@@ -171,12 +175,12 @@ create table idempotency (
     namespace text not null,
     key text not null,
     fingerprint bytea not null check (octet_length(fingerprint) = 32),
-    answer json not null,
+    answer text not null,
     created_at timestamptz not null default clock_timestamp(),
     primary key (org_id, agent_id, namespace, key)
 );
 create index idempotency_by_age on idempotency (created_at);
-comment on table idempotency is 'Keys of calls that succeeded, with their first answer. Written in the transaction of the effect. Without a foreign key, for the cost: one that an agent leaves behind is forgotten by its age.';
+comment on table idempotency is 'Keys of calls that succeeded, with their first answer, JSON as it was written. Written in the transaction of the effect. Without a foreign key, for the cost: one that an agent leaves behind is forgotten by its age.';
 
 create table deployment (
     only_row boolean primary key default true check (only_row),

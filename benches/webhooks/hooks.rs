@@ -21,12 +21,16 @@ pub async fn give(db: &mut PgConnection, agents: &[Agent], urls: &[String]) {
     sqlx::query("-- hooks.clear\n delete from webhook").execute(&mut *db).await.unwrap();
     sqlx::query(
         "-- hooks.give
+         with hooked as (
+            update mailbox m set hooked = true
+            from unnest($2::uuid[], $3::text[], $4::bytea[]) as w(agent_id, url, sealed)
+            where m.org_id = $1 and m.agent_id = w.agent_id
+            returning m.org_id, m.agent_id, m.last_seq, w.url, w.sealed
+         )
          insert into webhook (org_id, agent_id, url, authority, sealed_secret, challenge, activation, state,
             announced_seq)
-         select m.org_id, m.agent_id, w.url, split_part(w.url, '/', 3), w.sealed, 'a', gen_random_uuid(), 'active',
-            m.last_seq
-         from unnest($2::uuid[], $3::text[], $4::bytea[]) as w(agent_id, url, sealed)
-         join mailbox m on m.org_id = $1 and m.agent_id = w.agent_id",
+         select org_id, agent_id, url, split_part(url, '/', 3), sealed, 'a', gen_random_uuid(), 'active', last_seq
+         from hooked",
     )
     .bind(org_id)
     .bind(agents.iter().map(|agent| agent.id).collect::<Vec<_>>())

@@ -4,26 +4,29 @@
 
 use std::collections::HashMap;
 
-use sqlx::types::Json;
 use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
 use super::posting::{KeyOf, Letter, Mailbox, Patience, Posting};
 use super::rules::{BoxState, Earlier, EntryState, Facts};
 use crate::config::Caps;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// A macro, so that both spellings of the one statement are literals.
+///
+/// Each row is locked by a look-up of its own, in the order of the arrays, whatever the planner thinks of the table.
 macro_rules! lock {
-    () => {
-        "-- inbox.lock
-         select m.org_id, m.agent_id, m.last_seq, m.counted,
-            a.inbound <> 'open' or exists (
-                select from inbound_block b where b.org_id = a.org_id and b.agent_id = a.agent_id),
-            date_trunc('milliseconds', clock_timestamp())
-         from mailbox m join agent a using (org_id, agent_id)
-         where (m.org_id, m.agent_id) in (select * from unnest($1::uuid[], $2::uuid[]))
-         order by m.org_id, m.agent_id for no key update of m"
+    ($otherwise:literal) => {
+        concat!(
+            "-- inbox.lock
+             select w.org_id, w.agent_id, m.last_seq, m.counted, m.guarded, m.hooked,
+                date_trunc('milliseconds', clock_timestamp()), (select pg_current_xact_id()::text)
+             from unnest($1::uuid[], $2::uuid[]) as w(org_id, agent_id)
+             cross join lateral (
+                select * from mailbox m where m.org_id = w.org_id and m.agent_id = w.agent_id for no key update ",
+            $otherwise,
+            ") m"
+        )
     };
 }
 
@@ -38,20 +41,22 @@ pub(super) async fn lock(
     mailboxes.sort_unstable();
     mailboxes.dedup();
     let statement = match patience {
-        Patience::Skip => concat!(lock!(), " skip locked"),
-        Patience::Wait => lock!(),
+        Patience::Skip => lock!("skip locked"),
+        Patience::Wait => lock!(""),
     };
     let (orgs, agents): (Vec<Uuid>, Vec<Uuid>) = mailboxes.iter().copied().unzip();
     let rows = sqlx::query(statement).bind(orgs).bind(agents).fetch_all(&mut *db).await?;
-    for row in rows {
+    for row in &rows {
         let state = BoxState {
             last_seq: row.try_get(2)?,
             counted: row.try_get::<i32, _>(3)?.into(),
             is_guarded: row.try_get(4)?,
+            is_hooked: row.try_get(5)?,
         };
         facts.boxes.insert((row.try_get(0)?, row.try_get(1)?), state);
-        facts.now = facts.now.max(Some(row.try_get(5)?));
+        facts.now = facts.now.max(Some(row.try_get(6)?));
     }
+    facts.transaction_id = rows.first().map(|row| row.try_get(7)).transpose()?;
     mailboxes.retain(|mailbox| !facts.boxes.contains_key(mailbox));
     match patience {
         Patience::Skip if !mailboxes.is_empty() => find_held(db, mailboxes, facts).await,
@@ -140,7 +145,7 @@ pub(super) async fn find_earlier(db: &mut PgConnection, keys: Vec<KeyOf>, facts:
     .await?;
     for row in rows {
         let key = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?, row.try_get(3)?);
-        let Json(answer) = row.try_get(5)?;
+        let answer = serde_json::from_str(row.try_get(5)?).map_err(Error::internal)?;
         facts.earlier.insert(key, Earlier { fingerprint: row.try_get(4)?, answer });
     }
     Ok(())

@@ -15,12 +15,14 @@ macro_rules! its_message {
 pub(crate) use its_message;
 
 pub(crate) mod envelopes;
+mod hooks;
 mod look;
 mod polls;
 mod post;
 pub(crate) mod poster;
 mod posting;
 mod rules;
+mod settle;
 mod write;
 
 pub use polls::Polls;

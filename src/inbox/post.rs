@@ -5,24 +5,23 @@
 //! locks everywhere: mailboxes sorted, then entries, then keys sorted, then runs, then
 //! agents. Who cannot keep it skips what is locked.
 
-use std::collections::HashSet;
-
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use super::hooks::make_due;
 use super::look::{count_senders, find_closed, find_earlier, find_entries, lock};
 use super::posting::{Care, Judged, KeyOf, Patience, Posting, Verdict};
 use super::rules::{Facts, judge};
-use super::write::{settle, verify, write};
+use super::settle::{settle, verify};
+use super::write::Stored;
 use crate::config::Caps;
 use crate::error::{Error, Result};
 
 /// Stores what may be stored of a batch, in the caller's transaction. A refused posting leaves
 /// nothing behind.
 ///
-/// Earlier keys are looked up only where they matter: where the write finds a key taken, and where a
-/// posting would be refused, since a retry is answered all the same; before everything else when
-/// `care` says so.
+/// Earlier keys are looked up only where they matter: where a posting would be refused, since a retry is answered
+/// all the same, and where `care` says so. Otherwise it is the write that finds a key taken.
 pub async fn post(db: &mut PgConnection, caps: Caps, postings: &[Posting], care: Care) -> Result<Judged> {
     let mut facts = Facts::default();
     lock(db, postings, care.patience, &mut facts).await?;
@@ -33,14 +32,18 @@ pub async fn post(db: &mut PgConnection, caps: Caps, postings: &[Posting], care:
     count_senders(db, postings, caps, &mut facts).await?;
     find_entries(db, postings, &mut facts).await?;
     let mut verdicts = judge(postings, &mut facts, caps);
-    let (lost, hook_is_due) = write(db, postings, &verdicts).await?;
-    if leads_others_astray(postings, &lost) {
-        return Ok(Judged::Astray);
+    let stored = Stored::of(postings, &verdicts);
+    match stored.write(db).await {
+        Err(error) if is_key_taken(&error) => return Ok(Judged::KeyTaken),
+        written => written?,
     }
-    judge_again(db, postings, &mut verdicts, &lost).await?;
+    let hook_is_due = make_due(db, &stored, &facts).await?;
+    if !care.looks_up_keys {
+        judge_again(db, postings, &mut verdicts).await?;
+    }
     settle(db, postings, &verdicts, facts.now).await?;
     verify(db, postings, &verdicts).await?;
-    Ok(Judged::Verdicts { verdicts, hook_is_due })
+    Ok(Judged::Verdicts { verdicts, hook_is_due, transaction_id: facts.transaction_id })
 }
 
 /// One posting in a transaction that does more: of a new agent, whose mailbox nobody else can see yet.
@@ -50,24 +53,12 @@ pub async fn post_alone(db: &mut PgConnection, caps: Caps, posting: Posting) -> 
         Judged::Verdicts { mut verdicts, .. } => {
             verdicts.pop().ok_or_else(|| Error::internal("a posting without a verdict"))
         }
-        Judged::Astray => Err(Error::internal("a posting alone leads nobody astray")),
+        Judged::KeyTaken => Err(Error::internal("a new agent has used no key")),
     }
 }
 
-/// Whether a posting whose key turned out taken has moved the facts for one behind it: that one was
-/// judged as if the first were stored.
-fn leads_others_astray(postings: &[Posting], lost: &HashSet<i32>) -> bool {
-    let mut touched = HashSet::new();
-    for (place, posting) in postings.iter().enumerate() {
-        let mailboxes = posting.mailboxes();
-        if mailboxes.iter().any(|mailbox| touched.contains(mailbox)) {
-            return true;
-        }
-        if lost.contains(&(place as i32)) {
-            touched.extend(mailboxes);
-        }
-    }
-    false
+fn is_key_taken(error: &sqlx::Error) -> bool {
+    error.as_database_error().is_some_and(|refused| refused.constraint() == Some("idempotency_pkey"))
 }
 
 /// What a retry with this key gets, if it was used before: `Replayed` or `KeyReused`.
@@ -84,31 +75,19 @@ pub async fn answer_of(
     Ok(facts.earlier.into_values().next().map(|earlier| earlier.verdict(&fingerprint)))
 }
 
-/// Judges again by their keys those who lost theirs or were refused: whoever took a key has
-/// committed, so its answer stands. Others of this batch with the same key were judged by an
-/// answer that never came to be.
-async fn judge_again(
-    db: &mut PgConnection,
-    postings: &[Posting],
-    verdicts: &mut [Verdict],
-    lost: &HashSet<i32>,
-) -> Result<()> {
-    let pairs = postings.iter().zip(verdicts.iter()).enumerate();
-    let doubtful: Vec<KeyOf> = pairs
-        .filter(|(place, (_, verdict))| lost.contains(&(*place as i32)) || verdict.is_refusal())
-        .filter_map(|(_, (posting, _))| posting.key_of())
+/// Judges those that were refused again by their keys: a retry gets the answer that stands.
+async fn judge_again(db: &mut PgConnection, postings: &[Posting], verdicts: &mut [Verdict]) -> Result<()> {
+    let pairs = postings.iter().zip(verdicts.iter());
+    let refused: Vec<KeyOf> = pairs
+        .filter(|(_, verdict)| verdict.is_refusal())
+        .filter_map(|(posting, _)| posting.key_of())
         .collect();
     let mut facts = Facts::default();
-    find_earlier(db, doubtful, &mut facts).await?;
-    for (place, (posting, verdict)) in postings.iter().zip(verdicts).enumerate() {
+    find_earlier(db, refused, &mut facts).await?;
+    for (posting, verdict) in postings.iter().zip(verdicts).filter(|(_, verdict)| verdict.is_refusal()) {
         let (Some(key), Some(key_of)) = (&posting.key, posting.key_of()) else { continue };
-        match facts.earlier.get(&key_of) {
-            Some(earlier) => *verdict = earlier.verdict(&key.fingerprint),
-            // Taken when we wrote and gone when we looked: a chore has just forgotten it.
-            None if lost.contains(&(place as i32)) => {
-                return Err(Error::unavailable("a key was forgotten meanwhile"));
-            }
-            None => {}
+        if let Some(earlier) = facts.earlier.get(&key_of) {
+            *verdict = earlier.verdict(&key.fingerprint);
         }
     }
     Ok(())

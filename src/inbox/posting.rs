@@ -179,6 +179,11 @@ impl Verdict {
             Verdict::Posted(_) | Verdict::Replayed(_) | Verdict::KeyReused | Verdict::Elsewhere => false,
         }
     }
+
+    /// Whether its key had been used before.
+    pub(super) fn is_of_retry(&self) -> bool {
+        matches!(self, Verdict::Replayed(_) | Verdict::KeyReused)
+    }
 }
 
 /// What was stored.
@@ -210,7 +215,7 @@ pub struct Delivered {
 pub struct Care {
     /// What to do about mailboxes that somebody else holds.
     pub patience: Patience,
-    /// Whether earlier keys are looked up before anything is judged.
+    /// Whether earlier keys are looked up before anything is judged, which a batch without retries need not pay for.
     pub looks_up_keys: bool,
 }
 
@@ -223,10 +228,12 @@ pub enum Judged {
         verdicts: Vec<Verdict>,
         /// Whether a webhook became due.
         hook_is_due: bool,
+        /// Postgres' id of the transaction; `None` when nothing was locked, and so nothing written.
+        transaction_id: Option<String>,
     },
-    /// A key turned out taken after postings behind it had been judged: the transaction must be undone, and
-    /// the batch carried out again with its keys looked up, or one by one.
-    Astray,
+    /// A key turned out taken, and the transaction must be undone: the batch is to be carried out again
+    /// with its keys looked up.
+    KeyTaken,
 }
 
 /// What to do about a mailbox that somebody else holds.

@@ -21,6 +21,8 @@ pub(super) struct Facts {
     pub from_sender: HashMap<(Mailbox, Uuid), i64>,
     pub entries: HashMap<(Mailbox, Uuid), EntryState>,
     pub now: Option<OffsetDateTime>,
+    /// Of the transaction that holds the mailboxes; none is needed where none is held.
+    pub transaction_id: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -29,6 +31,8 @@ pub(super) struct BoxState {
     pub counted: i64,
     /// Not everybody may write to it: who may is looked up by sender.
     pub is_guarded: bool,
+    /// Its agent may have a webhook.
+    pub is_hooked: bool,
 }
 
 #[derive(Debug, Clone)]

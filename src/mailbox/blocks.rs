@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::owned::lock_owned;
+use super::guard;
 use crate::call::{Access, Call, Effect, Error, Hints, Reach, Result, Route, Spec, Tool};
 
 /// Block a sender: one of your agents takes no more mail from it, replies included.
@@ -53,14 +53,14 @@ impl Tool for BlockAdd {
     const REFUSES: &'static [&'static str] = &["not_found"];
 
     async fn run(&self, call: &mut Call<'_>) -> Result<Block> {
-        lock_owned(call, self.agent_id).await?;
+        guard::lock(call, self.agent_id).await?;
         let org_id = call.caller.org.org_id;
-        match block(call.db.get().await?, org_id, self.agent_id, self.sender_agent_id).await? {
-            true => {
-                Ok(Block { agent_id: self.agent_id, sender_agent_id: self.sender_agent_id, blocked: true })
-            }
-            false => Err(Error::NotFound("agent to block")),
+        let db = call.db.get().await?;
+        if !block(db, org_id, self.agent_id, self.sender_agent_id).await? {
+            return Err(Error::NotFound("agent to block"));
         }
+        guard::note(db, org_id, self.agent_id).await?;
+        Ok(Block { agent_id: self.agent_id, sender_agent_id: self.sender_agent_id, blocked: true })
     }
 }
 
@@ -78,16 +78,19 @@ impl Tool for BlockRemove {
     const REFUSES: &'static [&'static str] = &["not_found"];
 
     async fn run(&self, call: &mut Call<'_>) -> Result<Block> {
-        lock_owned(call, self.agent_id).await?;
+        guard::lock(call, self.agent_id).await?;
+        let org_id = call.caller.org.org_id;
+        let db = call.db.get().await?;
         sqlx::query(
             "-- mailbox.unblock
              delete from inbound_block where org_id = $1 and agent_id = $2 and sender_agent_id = $3",
         )
-        .bind(call.caller.org.org_id)
+        .bind(org_id)
         .bind(self.agent_id)
         .bind(self.sender_agent_id)
-        .execute(call.db.get().await?)
+        .execute(&mut *db)
         .await?;
+        guard::note(db, org_id, self.agent_id).await?;
         Ok(Block { agent_id: self.agent_id, sender_agent_id: self.sender_agent_id, blocked: false })
     }
 }

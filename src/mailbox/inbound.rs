@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
-use super::owned::{check_owned, lock_owned};
+use super::guard;
+use super::owned::check_owned;
 use crate::call::{Access, Call, Effect, Error, Hints, Reach, Result, Route, Spec, Tool};
 
 /// Whose mail an agent takes.
@@ -81,17 +82,20 @@ impl Tool for InboundSet {
     const REFUSES: &'static [&'static str] = &["not_found"];
 
     async fn run(&self, call: &mut Call<'_>) -> Result<Inbound> {
-        lock_owned(call, self.agent_id).await?;
+        guard::lock(call, self.agent_id).await?;
+        let org_id = call.caller.org.org_id;
+        let db = call.db.get().await?;
         sqlx::query(
             "-- mailbox.inbound_set
              update agent set inbound = $3 where org_id = $1 and agent_id = $2",
         )
-        .bind(call.caller.org.org_id)
+        .bind(org_id)
         .bind(self.agent_id)
         .bind(self.inbound)
-        .execute(call.db.get().await?)
+        .execute(&mut *db)
         .await?;
-        show(call.db.get().await?, call.caller.org.org_id, self.agent_id).await
+        guard::note(db, org_id, self.agent_id).await?;
+        show(db, org_id, self.agent_id).await
     }
 }
 

@@ -4,6 +4,7 @@ mod agent_keys;
 mod agents_list;
 mod blocks;
 pub mod chores;
+mod guard;
 mod inbound;
 mod liveness;
 mod mailbox_ack;

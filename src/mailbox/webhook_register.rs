@@ -80,6 +80,9 @@ fn instructions(key: &str) -> String {
 }
 
 /// Whatever stood before is gone, a call under way included; mail that waits is told of when the endpoint is active.
+///
+/// The mailbox is locked first, as when mail comes. That it is hooked stays noted for good: who takes a webhook away
+/// need not hold the mailbox.
 async fn store(
     db: &mut PgConnection,
     (org_id, agent_id): (Uuid, Uuid),
@@ -87,10 +90,13 @@ async fn store(
     sealed: &[u8],
     challenge: &str,
 ) -> Result<()> {
-    sqlx::query(
+    let done = sqlx::query(
         "-- mailbox.register_webhook
+         with hooked as (
+            update mailbox set hooked = true where org_id = $1 and agent_id = $2 returning org_id, agent_id
+         )
          insert into webhook (org_id, agent_id, url, authority, sealed_secret, challenge, activation, due_at)
-         values ($1, $2, $3, $4, $5, $6, $7, clock_timestamp())
+         select org_id, agent_id, $3, $4, $5, $6, $7, clock_timestamp() from hooked
          on conflict (org_id, agent_id) do update set url = excluded.url, authority = excluded.authority,
             sealed_secret = excluded.sealed_secret, challenge = excluded.challenge, activation = excluded.activation,
             state = 'pending', verified_at = null, announced_seq = 0, due_at = excluded.due_at, failures = 0,
@@ -105,5 +111,8 @@ async fn store(
     .bind(Uuid::now_v7())
     .execute(db)
     .await?;
-    Ok(())
+    match done.rows_affected() {
+        0 => Err(Error::NotFound("agent")),
+        _ => Ok(()),
+    }
 }

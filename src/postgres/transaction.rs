@@ -1,5 +1,6 @@
 //! How a transaction begins and ends, and the truth about a commit whose answer was lost.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::postgres::PgConnectOptions;
@@ -31,10 +32,14 @@ const LOOK: Duration = Duration::from_secs(1);
 
 /// Postgres' id of a transaction, to ask for its fate when a commit's answer is lost.
 pub struct Xid {
-    id: String,
+    /// As text.
+    pub id: String,
     /// The life of the server that gave it: after a crash it may give ids again that it had not written down.
-    life: String,
+    pub life: Life,
 }
+
+/// One life of the server, which none of its sessions outlives: see [`life()`].
+pub type Life = Arc<str>;
 
 /// A new text with each start of the server, and with each recovery from a crash of one of its processes, which
 /// sets the statistics back and leaves the postmaster as it was.
@@ -50,7 +55,14 @@ pub async fn begin(db: &mut PgConnection) -> sqlx::Result<Xid> {
     let begin =
         sqlx::raw_sql(concat!("begin; select ", life!(), ", pg_current_xact_id()::text")).fetch_one(db);
     let row = timeout(ANSWER, begin).await.unwrap_or(Err(silence()))?;
-    Ok(Xid { life: row.try_get(0)?, id: row.try_get(1)? })
+    Ok(Xid { life: row.try_get::<String, _>(0)?.into(), id: row.try_get(1)? })
+}
+
+/// Begins as [`begin`] does, for less: by who asks for the transaction's id in a statement of its own, and
+/// knows the life of the server that its session is of.
+pub async fn begin_unnamed(db: &mut PgConnection) -> sqlx::Result<()> {
+    timeout(ANSWER, sqlx::raw_sql("begin").execute(db)).await.unwrap_or(Err(silence()))?;
+    Ok(())
 }
 
 /// Makes it durable. When the answer is lost, or does not come, looks again on another connection
@@ -156,8 +168,11 @@ async fn look(options: &PgConnectOptions, xid: &Xid) -> sqlx::Result<Fate> {
     Ok(fate)
 }
 
-async fn life(db: &mut PgConnection) -> sqlx::Result<String> {
-    sqlx::query_scalar(concat!("-- transaction.life\n select ", life!())).fetch_one(db).await
+/// The life of the server that this session is of.
+pub async fn life(db: &mut PgConnection) -> sqlx::Result<Life> {
+    let life: String =
+        sqlx::query_scalar(concat!("-- transaction.life\n select ", life!())).fetch_one(db).await?;
+    Ok(life.into())
 }
 
 async fn fate(db: &mut PgConnection, xid: &Xid) -> sqlx::Result<Option<String>> {

@@ -16,7 +16,7 @@ use crate::error::{Error, Result, cause};
 use crate::inbox::post::post;
 use crate::inbox::posting::{Care, Judged, Patience, Posting, Verdict};
 use crate::postgres::pool::{is_lost, silence};
-use crate::postgres::transaction::{self, Ended, Xid};
+use crate::postgres::transaction::{self, Ended, Life, Xid};
 use crate::telemetry;
 use crate::wakes::Topic;
 
@@ -36,7 +36,8 @@ const SESSION: [(&str, &str); 4] = [
 
 /// Carries out what waits, until `stop`.
 pub(super) async fn run(desk: Arc<Desk>, options: PgConnectOptions, stop: CancellationToken) {
-    let mut lane = Lane { desk, options: options.options(SESSION), db: None, is_lost: false };
+    let options = options.options(SESSION);
+    let mut lane = Lane { desk, options, session: None, is_lost: false, expects_retries: false };
     loop {
         // Whoever can run now may still join the batch.
         yield_now().await;
@@ -53,15 +54,24 @@ pub(super) async fn run(desk: Arc<Desk>, options: PgConnectOptions, stop: Cancel
 struct Lane {
     desk: Arc<Desk>,
     options: PgConnectOptions,
-    db: Option<PgConnection>,
+    session: Option<Session>,
     /// Whether the last try found no database: the first time it may just be an old connection.
     is_lost: bool,
+    /// Whether the last batch held one: they seldom come alone, and each that comes unexpected has a batch
+    /// carried out twice.
+    expects_retries: bool,
+}
+
+struct Session {
+    db: PgConnection,
+    life: Life,
 }
 
 /// A batch that is written and not committed.
 struct Began {
-    db: PgConnection,
-    xid: Xid,
+    session: Session,
+    /// `None` when nothing is written.
+    xid: Option<Xid>,
     verdicts: Vec<Verdict>,
     hook_is_due: bool,
 }
@@ -71,7 +81,7 @@ enum Tried {
     /// Committed, or nothing to commit: the verdicts stand.
     Done(Vec<Verdict>),
     /// Its keys must be looked up first; nothing is stored.
-    Astray,
+    KeyTaken,
     /// A statement or the commit was refused; nothing is stored.
     Refused(Error),
     /// There is no connection, or it was lost before the commit; nothing is stored.
@@ -111,15 +121,15 @@ impl Lane {
         }
     }
 
-    /// Carries out a batch; with its keys looked up first when that turns out to matter, and one by one
+    /// Carries out a batch; with its keys looked up first where that turns out to matter, and one by one
     /// when it is refused as a whole: one bad posting does not spoil it for the others.
     async fn fates(&mut self, postings: &[Posting], patience: Patience) -> Vec<Fate> {
-        let mut tried = self.attempt(postings, Care { patience, looks_up_keys: false }).await;
-        if matches!(tried, Tried::Astray) {
+        let mut tried = self.attempt(postings, Care { patience, looks_up_keys: self.expects_retries }).await;
+        if matches!(tried, Tried::KeyTaken) {
             tried = self.attempt(postings, Care { patience, looks_up_keys: true }).await;
         }
         match tried {
-            Tried::Astray | Tried::Refused(_) if postings.len() > 1 => {
+            Tried::KeyTaken | Tried::Refused(_) if postings.len() > 1 => {
                 self.one_by_one(postings, patience).await
             }
             tried => self.settled(tried, postings.len()).await,
@@ -131,7 +141,7 @@ impl Lane {
         let until = Instant::now() + WORK;
         let mut fates = Vec::with_capacity(postings.len());
         for posting in postings {
-            let care = Care { patience, looks_up_keys: false };
+            let care = Care { patience, looks_up_keys: true };
             let tried = self.attempt(slice::from_ref(posting), care).await;
             let is_lost = matches!(tried, Tried::Lost(_));
             fates.extend(self.settled(tried, 1).await);
@@ -148,7 +158,7 @@ impl Lane {
         let again = |counts| (0..postings).map(|_| Fate::Again { counts }).collect();
         match tried {
             Tried::Done(verdicts) => verdicts.into_iter().map(fate).collect(),
-            Tried::Astray | Tried::Refused(Error::Unavailable { .. }) => again(true),
+            Tried::KeyTaken | Tried::Refused(Error::Unavailable { .. }) => again(true),
             Tried::Refused(error) => vec![Fate::Answer(Err(error))],
             Tried::Lost(error) => {
                 if self.is_lost {
@@ -169,10 +179,15 @@ impl Lane {
             Err(_) => return Tried::Lost(silence().into()),
         };
         self.is_lost = false;
-        let Began { mut db, xid, verdicts, hook_is_due } = began;
-        match transaction::commit(&mut db, &xid, &self.options).await {
+        let Began { mut session, xid, verdicts, hook_is_due } = began;
+        self.expects_retries = verdicts.iter().any(Verdict::is_of_retry);
+        let Some(xid) = xid else {
+            self.undo(session).await;
+            return Tried::Done(verdicts);
+        };
+        match transaction::commit(&mut session.db, &xid, &self.options).await {
             Ended::Committed { is_answered } => {
-                self.db = is_answered.then_some(db);
+                self.session = is_answered.then_some(session);
                 self.tell(&verdicts, postings, true);
                 if hook_is_due {
                     self.desk.wakes.ring_webhooks();
@@ -192,25 +207,33 @@ impl Lane {
     /// Everything up to the commit. A connection that anybody could doubt is dropped, and closed by that.
     async fn begin(&mut self, postings: &[Posting], care: Care) -> Result<Began, Tried> {
         let lost = |error: sqlx::Error| Tried::Lost(error.into());
-        let mut db = self.connection().await.map_err(lost)?;
-        let xid = transaction::begin(&mut db).await.map_err(lost)?;
-        let refused = match post(&mut db, self.desk.caps, postings, care).await {
-            Ok(Judged::Verdicts { verdicts, hook_is_due }) => {
-                return Ok(Began { db, xid, verdicts, hook_is_due });
+        let mut session = self.session().await.map_err(lost)?;
+        transaction::begin_unnamed(&mut session.db).await.map_err(lost)?;
+        let refused = match post(&mut session.db, self.desk.caps, postings, care).await {
+            Ok(Judged::Verdicts { verdicts, hook_is_due, transaction_id }) => {
+                let xid = transaction_id.map(|id| Xid { id, life: session.life.clone() });
+                return Ok(Began { session, xid, verdicts, hook_is_due });
             }
-            Ok(Judged::Astray) => Tried::Astray,
+            Ok(Judged::KeyTaken) => Tried::KeyTaken,
             Err(error) if is_refused(&error) => Tried::Refused(error),
             Err(error) => return Err(Tried::Lost(error)),
         };
-        self.db = transaction::rollback(&mut db).await.then_some(db);
+        self.undo(session).await;
         Err(refused)
     }
 
-    async fn connection(&mut self) -> sqlx::Result<PgConnection> {
-        match self.db.take() {
-            Some(db) => Ok(db),
-            None => PgConnection::connect_with(&self.options).await,
+    async fn session(&mut self) -> sqlx::Result<Session> {
+        if let Some(session) = self.session.take() {
+            return Ok(session);
         }
+        let mut db = PgConnection::connect_with(&self.options).await?;
+        let life = transaction::life(&mut db).await?;
+        Ok(Session { db, life })
+    }
+
+    /// Undoes what was begun, and keeps the session if it is as it was.
+    async fn undo(&mut self, mut session: Session) {
+        self.session = transaction::rollback(&mut session.db).await.then_some(session);
     }
 
     /// Wakes who waits for what was stored.

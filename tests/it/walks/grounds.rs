@@ -119,9 +119,11 @@ impl Grounds {
     /// A webhook that waits to be verified; at nobody's port.
     async fn give_webhook(&self, agent_id: &str) {
         sqlx::query(
-            "insert into webhook (org_id, agent_id, url, authority, sealed_secret, challenge, activation)
+            "with hooked as (
+                update mailbox set hooked = true where agent_id = $1::text::uuid returning org_id, agent_id)
+             insert into webhook (org_id, agent_id, url, authority, sealed_secret, challenge, activation)
              select org_id, agent_id, 'https://example.com/', 'example.com:443', '', 'a', gen_random_uuid()
-             from agent where agent_id = $1::text::uuid",
+             from hooked",
         )
         .bind(agent_id)
         .execute(&self.house.db)

@@ -147,8 +147,10 @@ async fn furnish(house: &House, agent: &Agent, url: &str) {
     let sealed = Seal::new(&SECRET_KEY).close(&context, &key).unwrap();
     sqlx::query("delete from webhook where agent_id = $1").bind(agent_id).execute(&house.db).await.unwrap();
     sqlx::query(
-        "insert into webhook (org_id, agent_id, url, authority, sealed_secret, challenge, activation)
-         values ($1, $2, $3, $3, $4, 'abc', gen_random_uuid())",
+        "with hooked as (
+            update mailbox set hooked = true where org_id = $1 and agent_id = $2 returning org_id, agent_id)
+         insert into webhook (org_id, agent_id, url, authority, sealed_secret, challenge, activation)
+         select org_id, agent_id, $3, $3, $4, 'abc', gen_random_uuid() from hooked",
     )
     .bind(org_id)
     .bind(agent_id)
