@@ -16,6 +16,7 @@ pub(crate) use its_message;
 
 pub(crate) mod envelopes;
 mod look;
+pub(crate) mod message;
 mod polls;
 mod post;
 pub(crate) mod poster;

@@ -8,10 +8,11 @@ use sqlx::{PgConnection, Row};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::rows::{self, Message, State, message_columns};
-use crate::call::{Access, Call, Effect, Hints, Reach, Result, Route, Spec, Tool, lock, page};
+use super::rows;
+use crate::call::{Access, Call, Effect, Hints, Reach, Result, Route, Spec, Tool, lock};
 use crate::inbox::its_message;
-use crate::instant;
+use crate::inbox::message::{self, Message, State, message_columns};
+use crate::{instant, page};
 
 /// Lease pending messages, oldest first, so that no other worker takes them while you work.
 ///
@@ -200,7 +201,7 @@ async fn live_batch(db: &mut PgConnection, mailbox: Mailbox, run_id: Uuid) -> Re
     .bind(run_id)
     .fetch_all(db)
     .await?;
-    Ok(rows.iter().map(rows::message).collect::<sqlx::Result<_>>()?)
+    Ok(rows.iter().map(message::read).collect::<sqlx::Result<_>>()?)
 }
 
 /// The oldest messages nobody holds, locked. What another claim or ack has at hand is skipped.
@@ -226,5 +227,5 @@ async fn free(
     .bind(only)
     .fetch_all(db)
     .await?;
-    Ok(rows.iter().map(rows::message).collect::<sqlx::Result<_>>()?)
+    Ok(rows.iter().map(message::read).collect::<sqlx::Result<_>>()?)
 }
