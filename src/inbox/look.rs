@@ -199,6 +199,8 @@ fn crowded(postings: &[Posting], caps: Caps, facts: &Facts) -> Vec<(Mailbox, Uui
 
 /// Finds and locks the entries to ack. A claim that is under way on one of them ends
 /// first, and the statements behind this one see it.
+///
+/// Whether one is a probe is asked of its message only where that may be: of what this service wants acked.
 pub(super) async fn find_entries(
     db: &mut PgConnection,
     postings: &[Posting],
@@ -213,7 +215,11 @@ pub(super) async fn find_entries(
     }
     let rows = sqlx::query(
         "-- inbox.find_entries
-         select e.org_id, e.agent_id, e.message_id, e.seq, e.acked_at is not null, e.counted, e.sender_agent_id
+         select e.org_id, e.agent_id, e.message_id, e.seq, e.acked_at is not null, e.counted, e.sender_agent_id,
+            case when e.sender_agent_id is null and e.ack_requested then (
+                select m.probe_nonce is not null from message m
+                where m.org_id = e.org_id and m.message_id = e.message_id)
+            end is true
          from inbox_entry e
          where (e.org_id, e.agent_id, e.message_id) in (select * from unnest($1::uuid[], $2::uuid[], $3::uuid[]))
          order by e.org_id, e.agent_id, e.seq for update",
@@ -229,6 +235,7 @@ pub(super) async fn find_entries(
             is_acked: row.try_get(4)?,
             counted: row.try_get(5)?,
             sender: row.try_get(6)?,
+            is_probe: row.try_get(7)?,
         };
         facts.entries.insert(((row.try_get(0)?, row.try_get(1)?), row.try_get(2)?), entry);
     }

@@ -123,8 +123,10 @@ pub struct Acks {
     pub message_ids: Vec<Uuid>,
     /// Kept with each entry.
     pub ack_body: Option<Value>,
-    /// Probes among them whose proof was judged right: acking one verifies the agent.
+    /// Probes among them whose proof was judged right: acking one verifies the agent. Another one refuses the posting.
     pub proven: Vec<Uuid>,
+    /// Whether the posting is refused when the mailbox holds none of them.
+    pub needs_any: bool,
 }
 
 /// What tells a retry from a new action.
@@ -164,6 +166,10 @@ pub enum Verdict {
     MailboxFull(Uuid),
     /// This sender is at its cap in that mailbox.
     SenderFull(Uuid),
+    /// The mailbox holds none of the messages to settle.
+    NoneKnown,
+    /// A message to settle is a probe, and nobody proved that it was read.
+    Unproven(Uuid),
     /// Not judged: somebody else holds one of its mailboxes. Only when asked not to wait.
     Elsewhere,
 }
@@ -175,7 +181,9 @@ impl Verdict {
             Verdict::NoMailbox(_)
             | Verdict::NotTaken(_)
             | Verdict::MailboxFull(_)
-            | Verdict::SenderFull(_) => true,
+            | Verdict::SenderFull(_)
+            | Verdict::NoneKnown
+            | Verdict::Unproven(_) => true,
             Verdict::Posted(_) | Verdict::Replayed(_) | Verdict::KeyReused | Verdict::Elsewhere => false,
         }
     }

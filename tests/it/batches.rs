@@ -53,8 +53,8 @@ async fn an_ack_that_did_not_happen_frees_no_place() {
     for sender in [&peer, &peer, &other] {
         sent.push(send(&house.house, sender, &worker, "full").await.parse::<Uuid>().unwrap());
     }
-    let unknown = Uuid::now_v7();
-    house.alone(house.ack(&worker, &[unknown], Some("used"), 1)).await;
+    let earlier: Uuid = send(&house.house, &worker, &worker, "earlier").await.parse().unwrap();
+    house.alone(house.ack(&worker, &[earlier], Some("used"), 1)).await;
 
     let verdicts = house
         .together([house.ack(&worker, &sent[..1], Some("used"), 2), house.letter(&other, &worker, None, 0)])
@@ -98,6 +98,59 @@ async fn one_key_twice_in_a_batch_is_one_message() {
     assert!(matches!(verdicts[1], Verdict::Replayed(_)), "{:?}", verdicts[1]);
     assert_eq!(verdicts[2], Verdict::KeyReused);
     assert_eq!(house.unacked_from_peers(&worker).await, 1);
+}
+
+#[tokio::test]
+async fn an_ack_of_an_unproven_probe_is_refused_alone_and_leaves_nothing() {
+    let house = Batch::open().await;
+    let (peer, worker) = (house.agent().await, house.agent().await);
+    let mail: Uuid = send(&house.house, &peer, &worker, "mail").await.parse().unwrap();
+    let probe = house.probe(&worker).await;
+
+    let proven = |key| house.proven(house.ack(&worker, &[probe], key, 1), probe);
+    let verdicts = house
+        .together([
+            house.ack(&worker, &[mail, probe], Some("unproven"), 1),
+            house.ack(&worker, &[mail], None, 0),
+            proven(Some("proven")),
+            // Settled for good: without the proof too.
+            house.ack(&worker, &[probe], None, 0),
+        ])
+        .await;
+    assert_eq!(verdicts[0], Verdict::Unproven(probe));
+    assert!(matches!(&verdicts[1], Verdict::Posted(posted) if posted.acked == [mail]), "{:?}", verdicts[1]);
+    assert!(matches!(&verdicts[2], Verdict::Posted(posted) if posted.acked == [probe]), "{:?}", verdicts[2]);
+    assert!(
+        matches!(&verdicts[3], Verdict::Posted(posted) if posted.already_acked == [probe]),
+        "{:?}",
+        verdicts[3]
+    );
+    assert_eq!(house.unacked_from_peers(&worker).await, 0);
+    assert_eq!(house.keys().await, ["proven"]);
+}
+
+#[tokio::test]
+async fn an_ack_of_nothing_is_refused_alone_but_not_its_retry() {
+    let house = Batch::open().await;
+    let (peer, worker) = (house.agent().await, house.agent().await);
+    let mail: Uuid = send(&house.house, &peer, &worker, "mail").await.parse().unwrap();
+    let foreign: Uuid = send(&house.house, &worker, &peer, "not the worker's").await.parse().unwrap();
+    house.alone(house.ack(&peer, &[foreign], Some("used"), 1)).await;
+    let unknown = Uuid::now_v7();
+
+    let verdicts = house
+        .together([
+            house.ack(&worker, &[foreign, unknown], Some("unused"), 1),
+            house.ack(&worker, &[unknown, mail, foreign], None, 0),
+            house.ack(&peer, &[unknown], Some("used"), 1),
+            house.ack(&peer, &[unknown], Some("used"), 2),
+        ])
+        .await;
+    assert_eq!(verdicts[0], Verdict::NoneKnown);
+    assert!(matches!(&verdicts[1], Verdict::Posted(posted) if posted.acked == [mail]), "{:?}", verdicts[1]);
+    assert!(matches!(verdicts[2], Verdict::Replayed(_)), "{:?}", verdicts[2]);
+    assert_eq!(verdicts[3], Verdict::KeyReused);
+    assert_eq!(house.keys().await, ["used"]);
 }
 
 struct Batch {
@@ -161,8 +214,35 @@ impl Batch {
             message_ids: message_ids.to_vec(),
             ack_body: None,
             proven: Vec::new(),
+            needs_any: true,
         };
         self.posting(Vec::new(), Some(acks), keyed(of, key, print))
+    }
+
+    /// The same ack, with the proof of a probe.
+    fn proven(&self, mut posting: Posting, probe: Uuid) -> Posting {
+        posting.acks.as_mut().unwrap().proven.push(probe);
+        posting
+    }
+
+    /// Puts a probe into a mailbox; its id.
+    async fn probe(&self, of: &Agent) -> Uuid {
+        let letter = Letter {
+            ack_requested: true,
+            probe_nonce: Some("nonce".into()),
+            ..Letter::notice(of.id.parse().unwrap(), "a probe")
+        };
+        let message_id = letter.message_id;
+        self.alone(self.posting(vec![letter], None, None)).await;
+        message_id
+    }
+
+    /// The keys that are taken.
+    async fn keys(&self) -> Vec<String> {
+        sqlx::query_scalar("select key from idempotency order by key")
+            .fetch_all(&self.house.db)
+            .await
+            .unwrap()
     }
 
     fn posting(&self, letters: Vec<Letter>, acks: Option<Acks>, key: Option<Key>) -> Posting {
