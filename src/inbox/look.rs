@@ -20,7 +20,7 @@ macro_rules! lock {
          select m.org_id, m.agent_id, m.last_seq, m.counted,
             a.inbound <> 'open' or exists (
                 select from inbound_block b where b.org_id = a.org_id and b.agent_id = a.agent_id),
-            date_trunc('milliseconds', clock_timestamp())
+            date_trunc('milliseconds', clock_timestamp()), m.open
          from mailbox m join agent a using (org_id, agent_id)
          where (m.org_id, m.agent_id) in (select * from unnest($1::uuid[], $2::uuid[]))
          order by m.org_id, m.agent_id for no key update of m"
@@ -48,6 +48,7 @@ pub(super) async fn lock(
             last_seq: row.try_get(2)?,
             counted: row.try_get::<i32, _>(3)?.into(),
             is_guarded: row.try_get(4)?,
+            open: row.try_get::<i32, _>(6)?.into(),
         };
         facts.boxes.insert((row.try_get(0)?, row.try_get(1)?), state);
         facts.now = facts.now.max(Some(row.try_get(5)?));
@@ -197,8 +198,7 @@ fn crowded(postings: &[Posting], caps: Caps, facts: &Facts) -> Vec<(Mailbox, Uui
     pairs
 }
 
-/// Finds and locks the entries to ack. A claim that is under way on one of them ends
-/// first, and the statements behind this one see it.
+/// Finds the entries to ack. The lock of their mailbox is enough: entries change under it alone.
 ///
 /// Whether one is a probe is asked of its message only where that may be: of what this service wants acked.
 pub(super) async fn find_entries(
@@ -221,8 +221,7 @@ pub(super) async fn find_entries(
                 where m.org_id = e.org_id and m.message_id = e.message_id)
             end is true
          from inbox_entry e
-         where (e.org_id, e.agent_id, e.message_id) in (select * from unnest($1::uuid[], $2::uuid[], $3::uuid[]))
-         order by e.org_id, e.agent_id, e.seq for update",
+         where (e.org_id, e.agent_id, e.message_id) in (select * from unnest($1::uuid[], $2::uuid[], $3::uuid[]))",
     )
     .bind(wanted.iter().map(|entry| entry.0).collect::<Vec<_>>())
     .bind(wanted.iter().map(|entry| entry.1).collect::<Vec<_>>())

@@ -1,7 +1,8 @@
-//! The one way into mailboxes: lock, look, judge in Rust, write. Batches come from the poster.
+//! The one way into mailboxes, and to what is in them: lock, look, judge in Rust, write. Batches come from the
+//! poster.
 //!
 //! The lock is a statement of its own, so that every later statement reads a
-//! snapshot newer than the lock: order, caps and duplicates are exact. One order of
+//! snapshot newer than the lock: order, caps, duplicates and leases are exact. One order of
 //! locks everywhere: mailboxes sorted, then entries, then keys sorted, then runs, then
 //! agents. Who cannot keep it skips what is locked.
 
@@ -10,6 +11,7 @@ use std::collections::HashSet;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use super::claims::serve;
 use super::look::{count_senders, find_closed, find_earlier, find_entries, lock};
 use super::posting::{Care, Judged, KeyOf, Patience, Posting, Verdict};
 use super::rules::{Facts, judge};
@@ -39,6 +41,7 @@ pub async fn post(db: &mut PgConnection, caps: Caps, postings: &[Posting], care:
     }
     judge_again(db, postings, &mut verdicts, &lost).await?;
     settle(db, postings, &verdicts, facts.now).await?;
+    serve(db, postings, &mut verdicts, &facts).await?;
     verify(db, postings, &verdicts).await?;
     Ok(Judged::Verdicts { verdicts, hook_is_due })
 }

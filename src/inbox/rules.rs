@@ -27,6 +27,8 @@ pub(super) struct Facts {
 pub(super) struct BoxState {
     pub last_seq: i64,
     pub counted: i64,
+    /// Entries not acked when it was locked.
+    pub open: i64,
     /// Not everybody may write to it: who may is looked up by sender.
     pub is_guarded: bool,
 }

@@ -195,7 +195,8 @@ impl MailboxAck {
         let proven = proven.map(|message| message.message_id).collect();
         let acks = Acks { agent_id, message_ids, ack_body: proof, proven, needs_any: true };
         let (org_id, trace) = (call.caller.org.org_id, call.caller.trace.clone());
-        let posting = Posting { org_id, letters, acks: Some(acks), only_with_ack: true, key, trace };
+        let posting =
+            Posting { org_id, letters, acks: Some(acks), claim: None, only_with_ack: true, key, trace };
         Ok((call.post(posting).await?, frame))
     }
 }

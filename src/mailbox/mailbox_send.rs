@@ -214,6 +214,7 @@ impl MailboxSend {
             org_id: call.caller.org.org_id,
             letters: vec![letter],
             acks,
+            claim: None,
             only_with_ack: false,
             key,
             trace: call.caller.trace.clone(),

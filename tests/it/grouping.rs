@@ -204,7 +204,15 @@ async fn a_lane_that_dies_ends_the_pod_and_leaves_nobody_waiting() {
         answer: Box::new(|_| panic!("a fault of the program")),
     };
     let letters = vec![notice(agent_id)];
-    let posting = Posting { org_id, letters, acks: None, only_with_ack: false, key: Some(key), trace: None };
+    let posting = Posting {
+        org_id,
+        letters,
+        acks: None,
+        claim: None,
+        only_with_ack: false,
+        key: Some(key),
+        trace: None,
+    };
     let poster = house.pods[0].dispatch.poster.clone();
     let told = timeout(AT_ONCE, poster.post(posting)).await.expect("nobody waits for a dead lane");
     assert_eq!(told.unwrap_err().details()["outcome"], "unknown");

@@ -170,7 +170,13 @@ impl Lane {
         };
         self.is_lost = false;
         let Began { mut db, xid, verdicts, hook_is_due } = began;
-        match transaction::commit(&mut db, &xid, &self.options).await {
+        let stores = postings.iter().zip(&verdicts).any(|(posting, verdict)| posting.is_stored_by(verdict));
+        let ended = match stores {
+            true => transaction::commit(&mut db, &xid, &self.options).await,
+            // Claims of empty mailboxes, refusals, replays: nobody waits for the disk.
+            false => Ended::Committed { is_answered: transaction::rollback(&mut db).await },
+        };
+        match ended {
             Ended::Committed { is_answered } => {
                 self.db = is_answered.then_some(db);
                 self.tell(&verdicts, postings, true);
