@@ -18,6 +18,7 @@ pub(crate) mod keys;
 pub mod mailbox;
 pub mod nearest;
 pub mod operator;
+pub(crate) mod page;
 pub mod pod;
 pub mod postgres;
 pub mod telemetry;

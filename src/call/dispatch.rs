@@ -111,6 +111,10 @@ impl<'a> Call<'a> {
     pub async fn stamp_poll(&mut self) -> Result<()> {
         let mailbox = (self.caller.org.org_id, self.caller.agent()?.agent_id);
         let now = self.now;
+        // Most need no connection for it.
+        if self.polls.note(mailbox, now) {
+            return Ok(());
+        }
         self.polls.stamp(self.db.get().await?, mailbox, now).await.map_err(|error| match &error {
             // Removed while it polled for the first time.
             sqlx::Error::Database(cause) if cause.is_foreign_key_violation() => {

@@ -19,7 +19,6 @@ pub(crate) mod holds;
 pub(crate) mod json;
 pub(crate) mod lock;
 mod outcome;
-pub(crate) mod page;
 pub mod progress;
 pub mod registry;
 pub(crate) mod schema;

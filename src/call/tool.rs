@@ -119,7 +119,7 @@ pub enum Effect {
     Statements,
     /// In one transaction: all of it or nothing.
     Transaction,
-    /// By what it posts ([`Call::post`]), all of it or nothing; beside that it only reads.
+    /// By what it posts ([`Call::post`]), all of it or nothing; beside that it only reads, and stamps a poll.
     Posting,
     /// Statement by statement, with calls to the outside ([`Call::egress`]) between them, during which it holds no
     /// connection. A call that collides or loses its connection does all of it again.

@@ -19,7 +19,7 @@ macro_rules! lock {
     ($otherwise:literal) => {
         concat!(
             "-- inbox.lock
-             select w.org_id, w.agent_id, m.last_seq, m.counted, m.guarded, m.hooked,
+             select w.org_id, w.agent_id, m.last_seq, m.counted, m.open, m.guarded, m.hooked,
                 date_trunc('milliseconds', clock_timestamp()), (select pg_current_xact_id()::text)
              from unnest($1::uuid[], $2::uuid[]) as w(org_id, agent_id)
              cross join lateral (
@@ -50,13 +50,14 @@ pub(super) async fn lock(
         let state = BoxState {
             last_seq: row.try_get(2)?,
             counted: row.try_get::<i32, _>(3)?.into(),
-            is_guarded: row.try_get(4)?,
-            is_hooked: row.try_get(5)?,
+            open: row.try_get::<i32, _>(4)?.into(),
+            is_guarded: row.try_get(5)?,
+            is_hooked: row.try_get(6)?,
         };
         facts.boxes.insert((row.try_get(0)?, row.try_get(1)?), state);
-        facts.now = facts.now.max(Some(row.try_get(6)?));
+        facts.now = facts.now.max(Some(row.try_get(7)?));
     }
-    facts.transaction_id = rows.first().map(|row| row.try_get(7)).transpose()?;
+    facts.transaction_id = rows.first().map(|row| row.try_get(8)).transpose()?;
     mailboxes.retain(|mailbox| !facts.boxes.contains_key(mailbox));
     match patience {
         Patience::Skip if !mailboxes.is_empty() => find_held(db, mailboxes, facts).await,
@@ -202,8 +203,9 @@ fn crowded(postings: &[Posting], caps: Caps, facts: &Facts) -> Vec<(Mailbox, Uui
     pairs
 }
 
-/// Finds and locks the entries to ack. A claim that is under way on one of them ends
-/// first, and the statements behind this one see it.
+/// Finds the entries to ack. The lock of their mailbox is enough: entries change under it alone.
+///
+/// Whether one is a probe is asked of its message only where that may be: of what this service wants acked.
 pub(super) async fn find_entries(
     db: &mut PgConnection,
     postings: &[Posting],
@@ -218,10 +220,13 @@ pub(super) async fn find_entries(
     }
     let rows = sqlx::query(
         "-- inbox.find_entries
-         select e.org_id, e.agent_id, e.message_id, e.seq, e.acked_at is not null, e.counted, e.sender_agent_id
+         select e.org_id, e.agent_id, e.message_id, e.seq, e.acked_at is not null, e.counted, e.sender_agent_id,
+            case when e.sender_agent_id is null and e.ack_requested then (
+                select m.probe_nonce is not null from message m
+                where m.org_id = e.org_id and m.message_id = e.message_id)
+            end is true
          from inbox_entry e
-         where (e.org_id, e.agent_id, e.message_id) in (select * from unnest($1::uuid[], $2::uuid[], $3::uuid[]))
-         order by e.org_id, e.agent_id, e.seq for update",
+         where (e.org_id, e.agent_id, e.message_id) in (select * from unnest($1::uuid[], $2::uuid[], $3::uuid[]))",
     )
     .bind(wanted.iter().map(|entry| entry.0).collect::<Vec<_>>())
     .bind(wanted.iter().map(|entry| entry.1).collect::<Vec<_>>())
@@ -234,6 +239,7 @@ pub(super) async fn find_entries(
             is_acked: row.try_get(4)?,
             counted: row.try_get(5)?,
             sender: row.try_get(6)?,
+            is_probe: row.try_get(7)?,
         };
         facts.entries.insert(((row.try_get(0)?, row.try_get(1)?), row.try_get(2)?), entry);
     }

@@ -55,6 +55,19 @@ impl Default for Polls {
 }
 
 impl Polls {
+    /// Notes a poll of an agent that is known to have polled before; false for another.
+    pub fn note(&self, mailbox: Mailbox, now: OffsetDateTime) -> bool {
+        let is_known = self.0.seen.get(&mailbox).is_some();
+        if is_known {
+            self.keep(mailbox, now);
+        }
+        is_known
+    }
+
+    fn keep(&self, mailbox: Mailbox, now: OffsetDateTime) {
+        self.noted().insert(mailbox, Noted { at: Instant::now(), shown_at: now });
+    }
+
     /// Stamps a poll of this mailbox: by a row of its own when it is the agent's first, in the caller's transaction
     /// if it has one; else soon.
     ///
@@ -66,12 +79,10 @@ impl Polls {
         mailbox: Mailbox,
         now: OffsetDateTime,
     ) -> sqlx::Result<()> {
-        let is_known = self.0.seen.get(&mailbox).is_some();
-        if is_known || !write_first(db, mailbox).await? {
-            self.noted().insert(mailbox, Noted { at: Instant::now(), shown_at: now });
-        }
-        if !is_known {
-            self.0.seen.insert(mailbox, ());
+        let is_first = write_first(db, mailbox).await?;
+        self.0.seen.insert(mailbox, ());
+        if !is_first {
+            self.keep(mailbox, now);
         }
         Ok(())
     }

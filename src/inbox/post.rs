@@ -1,13 +1,16 @@
-//! The one way into mailboxes: lock, look, judge in Rust, write. Batches come from the poster.
+//! The one way into mailboxes, and to what is in them: lock, look, judge in Rust, write. Batches come from the
+//! poster.
 //!
 //! The lock is a statement of its own, so that every later statement reads a
-//! snapshot newer than the lock: order, caps and duplicates are exact. One order of
-//! locks everywhere: mailboxes sorted, then entries, then keys sorted, then runs, then
-//! agents. Who cannot keep it skips what is locked.
+//! snapshot newer than the lock: order, caps, duplicates and leases are exact. One order of
+//! locks everywhere: mailboxes sorted, then keys sorted, then agents. Entries and runs
+//! change under the lock of their mailbox alone. Who cannot keep the order skips what is
+//! locked.
 
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use super::claims::serve;
 use super::hooks::make_due;
 use super::look::{count_senders, find_closed, find_earlier, find_entries, lock};
 use super::posting::{Care, Judged, KeyOf, Patience, Posting, Verdict};
@@ -42,6 +45,7 @@ pub async fn post(db: &mut PgConnection, caps: Caps, postings: &[Posting], care:
         judge_again(db, postings, &mut verdicts).await?;
     }
     settle(db, postings, &verdicts, facts.now).await?;
+    serve(db, postings, &mut verdicts, &facts).await?;
     verify(db, postings, &verdicts).await?;
     Ok(Judged::Verdicts { verdicts, hook_is_due, transaction_id: facts.transaction_id })
 }

@@ -6,6 +6,7 @@ use serde_json::Value;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use super::claims::{Claim, Leased};
 use crate::trace::Trace;
 
 /// A mailbox: its organization and agent.
@@ -22,6 +23,8 @@ pub struct Posting {
     pub letters: Vec<Letter>,
     /// Entries to settle.
     pub acks: Option<Acks>,
+    /// Free messages to lease.
+    pub claim: Option<Claim>,
     /// Deliver the letters only if at least one entry is newly acked.
     pub only_with_ack: bool,
     /// What makes a retry safe.
@@ -123,8 +126,10 @@ pub struct Acks {
     pub message_ids: Vec<Uuid>,
     /// Kept with each entry.
     pub ack_body: Option<Value>,
-    /// Probes among them whose proof was judged right: acking one verifies the agent.
+    /// Probes among them whose proof was judged right: acking one verifies the agent. Another one refuses the posting.
     pub proven: Vec<Uuid>,
+    /// Whether the posting is refused when the mailbox holds none of them.
+    pub needs_any: bool,
 }
 
 /// What tells a retry from a new action.
@@ -164,6 +169,10 @@ pub enum Verdict {
     MailboxFull(Uuid),
     /// This sender is at its cap in that mailbox.
     SenderFull(Uuid),
+    /// The mailbox holds none of the messages to settle.
+    NoneKnown,
+    /// A message to settle is a probe, and nobody proved that it was read.
+    Unproven(Uuid),
     /// Not judged: somebody else holds one of its mailboxes. Only when asked not to wait.
     Elsewhere,
 }
@@ -175,7 +184,9 @@ impl Verdict {
             Verdict::NoMailbox(_)
             | Verdict::NotTaken(_)
             | Verdict::MailboxFull(_)
-            | Verdict::SenderFull(_) => true,
+            | Verdict::SenderFull(_)
+            | Verdict::NoneKnown
+            | Verdict::Unproven(_) => true,
             Verdict::Posted(_) | Verdict::Replayed(_) | Verdict::KeyReused | Verdict::Elsewhere => false,
         }
     }
@@ -195,6 +206,8 @@ pub struct Posted {
     pub acked: Vec<Uuid>,
     /// Entries of the posting that had been acked before.
     pub already_acked: Vec<Uuid>,
+    /// What a claim got.
+    pub leased: Option<Leased>,
 }
 
 /// A letter in its mailbox.
@@ -246,24 +259,38 @@ pub enum Patience {
 }
 
 impl Posting {
-    /// The mailbox in whose turn it is posted: where it acks, or its first letter goes.
+    /// The mailbox in whose turn it is posted: where it acks or claims, or its first letter goes.
     pub(super) fn home(&self) -> Uuid {
-        let acks = self.acks.as_ref().map(|acks| acks.agent_id);
-        acks.or(self.letters.first().map(|letter| letter.to)).unwrap_or_default()
+        self.own().next().or(self.letters.first().map(|letter| letter.to)).unwrap_or_default()
+    }
+
+    /// Whose mailbox it takes from.
+    fn own(&self) -> impl Iterator<Item = Uuid> {
+        let acks = self.acks.iter().map(|acks| acks.agent_id);
+        acks.chain(self.claim.iter().map(|claim| claim.agent_id))
     }
 
     /// The mailboxes it touches, sorted: the order in which they are locked.
     pub(super) fn mailboxes(&self) -> Vec<Mailbox> {
         let letters = self.letters.iter().map(|letter| letter.to);
-        let mut agents: Vec<Uuid> = letters.chain(self.acks.iter().map(|acks| acks.agent_id)).collect();
+        let mut agents: Vec<Uuid> = letters.chain(self.own()).collect();
         agents.sort_unstable();
         agents.dedup();
         agents.into_iter().map(|agent_id| (self.org_id, agent_id)).collect()
     }
 
-    /// How much work it is, in letters and acks.
+    /// How much work it is, in letters and acks. A claim is as much as some of them.
     pub(super) fn weight(&self) -> usize {
-        self.letters.len() + self.acks.as_ref().map_or(0, |acks| acks.message_ids.len())
+        const CLAIM: usize = 4;
+        let acks = self.acks.as_ref().map_or(0, |acks| acks.message_ids.len());
+        self.letters.len() + acks + self.claim.as_ref().map_or(0, |_| CLAIM)
+    }
+
+    /// Whether this verdict stores anything.
+    pub(super) fn is_stored_by(&self, verdict: &Verdict) -> bool {
+        let Verdict::Posted(posted) = verdict else { return false };
+        let leases = posted.leased.as_ref().is_some_and(|leased| leased.is_new);
+        leases || self.key.is_some() || !posted.delivered.is_empty() || !posted.acked.is_empty()
     }
 
     pub(super) fn key_of(&self) -> Option<KeyOf> {

@@ -29,6 +29,8 @@ pub(super) struct Facts {
 pub(super) struct BoxState {
     pub last_seq: i64,
     pub counted: i64,
+    /// Entries not acked when it was locked.
+    pub open: i64,
     /// Not everybody may write to it: who may is looked up by sender.
     pub is_guarded: bool,
     /// Its agent may have a webhook.
@@ -56,6 +58,7 @@ pub(super) struct EntryState {
     pub seq: i64,
     pub is_acked: bool,
     pub counted: bool,
+    pub is_probe: bool,
     pub sender: Option<Uuid>,
 }
 
@@ -79,7 +82,10 @@ fn judge_one(posting: &Posting, facts: &mut Facts, caps: Caps) -> Verdict {
     if absent.next().is_some() {
         return Verdict::Elsewhere;
     }
-    let mut posted = settle(posting, facts);
+    let mut posted = match settle(posting, facts) {
+        Ok(posted) => posted,
+        Err(refused) => return refused,
+    };
     if posting.only_with_ack && posted.acked.is_empty() {
         return keep(posting, facts, posted);
     }
@@ -92,22 +98,27 @@ fn judge_one(posting: &Posting, facts: &mut Facts, caps: Caps) -> Verdict {
     keep(posting, facts, posted)
 }
 
-/// Which entries this posting acks, and which had been acked before.
-fn settle(posting: &Posting, facts: &mut Facts) -> Posted {
+/// Which entries this posting acks, and which had been acked before. Refused are acks of nothing, and those of a
+/// probe without its proof.
+fn settle(posting: &Posting, facts: &Facts) -> Result<Posted, Verdict> {
     let mut posted = Posted::default();
-    let Some(acks) = &posting.acks else { return posted };
+    let Some(acks) = &posting.acks else { return Ok(posted) };
     let mailbox = (posting.org_id, acks.agent_id);
     let mut known: Vec<(Uuid, EntryState)> = (acks.message_ids.iter())
         .filter_map(|id| Some((*id, *facts.entries.get(&(mailbox, *id))?)))
         .collect();
+    if acks.needs_any && known.is_empty() {
+        return Err(Verdict::NoneKnown);
+    }
     known.sort_unstable_by_key(|(_, entry)| entry.seq);
     for (id, entry) in known {
         match entry.is_acked {
             true => posted.already_acked.push(id),
+            false if entry.is_probe && !acks.proven.contains(&id) => return Err(Verdict::Unproven(id)),
             false => posted.acked.push(id),
         }
     }
-    posted
+    Ok(posted)
 }
 
 /// The policy or the cap that keeps a letter out, if one does. Acks of the same posting have made

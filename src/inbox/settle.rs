@@ -66,8 +66,8 @@ pub(super) async fn verify(db: &mut PgConnection, postings: &[Posting], verdicts
     Ok(())
 }
 
-/// The entries are those that `find_entries` locked and found unacked: asking for that again would
-/// offer a young plan an index of all unacked entries in place of the key.
+/// The entries are those that `find_entries` found unacked, under the lock of their mailbox: asking for that again
+/// would offer a young plan an index of all unacked entries in place of the key.
 ///
 /// A run counts what it holds by its last lease: an entry whose lease ran out before
 /// is not on that count any more. One that holds nothing more goes: every summary reads

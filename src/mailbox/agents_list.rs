@@ -11,8 +11,9 @@ use uuid::Uuid;
 
 use super::inbound::Policy;
 use super::rows;
-use crate::call::{Access, Call, Effect, Error, Hints, Reach, Result, Route, Spec, Tool, cursor, page};
+use crate::call::{Access, Call, Effect, Error, Hints, Reach, Result, Route, Spec, Tool, cursor};
 use crate::instant;
+use crate::page;
 
 /// Your agents, oldest first, with the keys that still work (never the keys themselves).
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -49,7 +49,8 @@ pub async fn forget_ended_runs(db: &mut PgConnection) -> Result<u64> {
     let removed = sqlx::query(
         "-- mailbox.forget_ended_runs
          delete from claim_run where ctid = any(array(
-            select ctid from claim_run where lease_until < clock_timestamp() - interval '1 day' limit $1))",
+            select ctid from claim_run where lease_until < clock_timestamp() - interval '1 day' limit $1
+            for update skip locked))",
     )
     .bind(BATCH)
     .execute(db)

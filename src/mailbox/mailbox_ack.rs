@@ -8,7 +8,9 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::{retry, rules};
+use crate::call::caller::BAD_AGENT_KEY;
 use crate::call::{Access, Call, Effect, Error, Hints, Reach, Result, Route, Spec, Tool};
+use crate::error::ProbePart;
 use crate::inbox::{Acks, Key, Posted, Posting, Verdict};
 
 mod named;
@@ -107,13 +109,13 @@ impl Tool for MailboxAck {
 
     async fn run(&self, call: &mut Call<'_>) -> Result<Acked> {
         self.judge()?;
-        let named = named::find(call, &self.message_ids).await?;
-        let proof = self.ack_body.clone().map(Value::Object);
-        if let Err(refused) = judge_named(&named, proof.as_ref()) {
-            return retry::answered_before(call, KEYS, self.ack_id.as_deref(), refused).await;
-        }
+        let named = match self.reply_text.is_some() || self.ack_body.is_some() {
+            true => named::find(call, &self.message_ids).await?,
+            // Posting looks at what it settles; only a reply and a proof need to know more, and before.
+            false => Vec::new(),
+        };
         let reply = reply::choose(call, &named, self.reply_text.as_deref())?;
-        let (mut verdict, mut frame) = self.post(call, &named, reply, proof.clone()).await?;
+        let (mut verdict, mut frame) = self.post(call, &named, reply).await?;
         // Whatever keeps the reply out, the ack counts all the same.
         let skipped = match verdict {
             Verdict::NoMailbox(_) => Some(ReplySkipped::SenderGone),
@@ -121,17 +123,16 @@ impl Tool for MailboxAck {
             _ => None,
         };
         if let Some(why) = skipped {
-            (verdict, frame) = self.post(call, &named, Reply::Skipped(why), proof).await?;
+            (verdict, frame) = self.post(call, &named, Reply::Skipped(why)).await?;
         }
         match verdict {
             Verdict::Posted(posted) => Ok(frame.answer(&posted)),
             Verdict::Replayed(answer) => retry::replayed(call, answer),
             Verdict::KeyReused => Err(Error::IdempotencyConflict(KEYS)),
-            Verdict::NoMailbox(_)
-            | Verdict::NotTaken(_)
-            | Verdict::MailboxFull(_)
-            | Verdict::SenderFull(_)
-            | Verdict::Elsewhere => {
+            Verdict::NoneKnown => Err(Error::NotFound("message in this mailbox")),
+            Verdict::Unproven(message_id) => Err(self.unproven(&named, message_id)),
+            Verdict::NoMailbox(_) => Err(Error::Unauthorized(BAD_AGENT_KEY)),
+            Verdict::NotTaken(_) | Verdict::MailboxFull(_) | Verdict::SenderFull(_) | Verdict::Elsewhere => {
                 Err(Error::internal("a reply is not counted, and the caller has a mailbox"))
             }
         }
@@ -140,14 +141,6 @@ impl Tool for MailboxAck {
 
 /// The namespace of ack_id, and its name in refusals.
 const KEYS: &str = "ack_id";
-
-/// Refuses an ack of nothing, and one of a probe without its proof.
-fn judge_named(named: &[Named], proof: Option<&Value>) -> Result<()> {
-    if named.is_empty() {
-        return Err(Error::NotFound("message in this mailbox"));
-    }
-    named.iter().filter(|message| !message.is_acked).try_for_each(|message| message.judge_proof(proof))
-}
 
 impl MailboxAck {
     fn judge(&self) -> Result<()> {
@@ -167,19 +160,18 @@ impl MailboxAck {
         }
     }
 
-    fn unknown(&self, named: &[Named]) -> Vec<Uuid> {
-        let known: HashSet<Uuid> = named.iter().map(|message| message.message_id).collect();
-        let mut seen = HashSet::new();
-        self.message_ids.iter().filter(|id| !known.contains(id) && seen.insert(**id)).copied().collect()
+    /// What is wrong with the proof of a probe; one that was not there when we looked has none.
+    fn unproven(&self, named: &[Named], message_id: Uuid) -> Error {
+        let probe = named.iter().find(|message| message.message_id == message_id);
+        let judged = probe.and_then(|probe| probe.judge_proof(self.proof().as_ref()).err());
+        judged.unwrap_or(Error::ProbeMismatch { part: ProbePart::Nonce, message_id })
     }
 
-    async fn post(
-        &self,
-        call: &mut Call<'_>,
-        named: &[Named],
-        reply: Reply,
-        ack_body: Option<Value>,
-    ) -> Result<(Verdict, Frame)> {
+    fn proof(&self) -> Option<Value> {
+        self.ack_body.clone().map(Value::Object)
+    }
+
+    async fn post(&self, call: &mut Call<'_>, named: &[Named], reply: Reply) -> Result<(Verdict, Frame)> {
         let agent_id = call.caller.agent()?.agent_id;
         let (letters, skipped) = match reply {
             Reply::NotAsked => (Vec::new(), None),
@@ -187,7 +179,9 @@ impl MailboxAck {
             // One that is not sent all the same has lost a race: another call acked everything first.
             Reply::Sent(letter) => (vec![*letter], Some(ReplySkipped::AlreadyAcked)),
         };
-        let frame = Frame { unknown: self.unknown(named), skipped };
+        let mut seen = HashSet::new();
+        let message_ids: Vec<Uuid> = self.message_ids.iter().copied().filter(|id| seen.insert(*id)).collect();
+        let frame = Frame { named: message_ids.clone(), skipped };
         let kept = frame.clone();
         let key = self.ack_id.clone().map(|key| Key {
             agent_id,
@@ -196,17 +190,13 @@ impl MailboxAck {
             fingerprint: call.fingerprint.0,
             answer: Box::new(move |posted| json!(Acked { replayed: true, ..kept.answer(posted) })),
         });
-        // Their proofs were judged.
-        let probes = named.iter().filter(|message| message.is_probe());
-        let proven = probes.map(|message| message.message_id).collect();
-        let acks = Acks {
-            agent_id,
-            message_ids: named.iter().map(|message| message.message_id).collect(),
-            ack_body,
-            proven,
-        };
+        let proof = self.proof();
+        let proven = named.iter().filter(|message| message.is_proven_by(proof.as_ref()));
+        let proven = proven.map(|message| message.message_id).collect();
+        let acks = Acks { agent_id, message_ids, ack_body: proof, proven, needs_any: true };
         let (org_id, trace) = (call.caller.org.org_id, call.caller.trace.clone());
-        let posting = Posting { org_id, letters, acks: Some(acks), only_with_ack: true, key, trace };
+        let posting =
+            Posting { org_id, letters, acks: Some(acks), claim: None, only_with_ack: true, key, trace };
         Ok((call.post(posting).await?, frame))
     }
 }
@@ -214,7 +204,8 @@ impl MailboxAck {
 /// What the answer says beside what was posted.
 #[derive(Debug, Clone)]
 struct Frame {
-    unknown: Vec<Uuid>,
+    /// The ids that were given; distinct.
+    named: Vec<Uuid>,
     /// Why there is no reply, if none is sent.
     skipped: Option<ReplySkipped>,
 }
@@ -222,10 +213,11 @@ struct Frame {
 impl Frame {
     fn answer(&self, posted: &Posted) -> Acked {
         let reply = posted.delivered.first();
+        let known: HashSet<Uuid> = posted.acked.iter().chain(&posted.already_acked).copied().collect();
         Acked {
             acked: posted.acked.len(),
             already_acked: posted.already_acked.len(),
-            unknown: self.unknown.clone(),
+            unknown: self.named.iter().copied().filter(|id| !known.contains(id)).collect(),
             reply: reply
                 .map(|reply| SentReply { message_id: reply.message_id, recipient_agent_id: reply.to }),
             reply_skipped: self.skipped.filter(|_| reply.is_none()),

@@ -6,10 +6,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
 
-use super::rows::{self, Message, message_columns};
-use super::rules;
-use crate::call::{Access, Call, Caller, Effect, Hints, Reach, Result, Route, Spec, Tool, page};
+use super::{rows, rules};
+use crate::call::{Access, Call, Caller, Effect, Hints, Reach, Result, Route, Spec, Tool};
 use crate::inbox::its_message;
+use crate::inbox::message::{self, Message, message_columns};
+use crate::page;
 
 /// Read your mailbox: every message after a cursor, oldest first, with counts and the next cursor.
 ///
@@ -149,7 +150,7 @@ async fn after(db: &mut PgConnection, caller: &Caller, since: i64, limit: i64) -
     .bind(limit)
     .fetch_all(db)
     .await?;
-    let mut messages = rows.iter().map(rows::message).collect::<sqlx::Result<Vec<_>>>()?;
+    let mut messages = rows.iter().map(message::read).collect::<sqlx::Result<Vec<_>>>()?;
     messages.truncate(page::fitting(&messages, FRAME)?);
     Ok(messages)
 }

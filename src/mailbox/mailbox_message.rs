@@ -4,9 +4,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use uuid::Uuid;
 
-use super::rows::{self, Message, message_columns};
 use crate::call::{Access, Call, Effect, Error, Hints, Reach, Result, Route, Spec, Tool};
 use crate::inbox::its_message;
+use crate::inbox::message::{self, Message, message_columns};
 
 /// One message of your mailbox. Consumes nothing and counts as no poll.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -42,6 +42,6 @@ impl Tool for MailboxMessage {
         .fetch_optional(call.db.get().await?)
         .await?;
         let row = row.ok_or(Error::NotFound("message in this mailbox"))?;
-        Ok(rows::message(&row)?)
+        Ok(message::read(&row)?)
     }
 }

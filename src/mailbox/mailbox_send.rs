@@ -144,7 +144,9 @@ impl Tool for MailboxSend {
             Verdict::NotTaken(_) => Err(Error::Forbidden(TAKES_NO_MAIL)),
             Verdict::MailboxFull(_) => full(call, to, false).await,
             Verdict::SenderFull(_) => full(call, to, true).await,
-            Verdict::Elsewhere => Err(Error::internal("a posting was not judged")),
+            Verdict::NoneKnown | Verdict::Unproven(_) | Verdict::Elsewhere => {
+                Err(Error::internal("a message between agents is no probe, and its posting was judged"))
+            }
         }
     }
 }
@@ -212,6 +214,7 @@ impl MailboxSend {
             org_id: call.caller.org.org_id,
             letters: vec![letter],
             acks,
+            claim: None,
             only_with_ack: false,
             key,
             trace: call.caller.trace.clone(),

@@ -41,8 +41,15 @@ impl Tool for AgentProbe {
         let letter = probe_letter(self.agent_id);
         let message_id = letter.message_id;
         let (org_id, trace) = (call.caller.org.org_id, call.caller.trace.clone());
-        let posting =
-            Posting { org_id, letters: vec![letter], acks: None, only_with_ack: false, key: None, trace };
+        let posting = Posting {
+            org_id,
+            letters: vec![letter],
+            acks: None,
+            claim: None,
+            only_with_ack: false,
+            key: None,
+            trace,
+        };
         match call.post(posting).await? {
             Verdict::Posted(_) => Ok(Probed { message_id }),
             _ => Err(Error::NotFound("agent")),

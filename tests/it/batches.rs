@@ -1,15 +1,13 @@
 //! Postings that are carried out together are judged as if they had come one by one.
 
-use serde_json::json;
-use sqlx::{Connection, PgConnection};
+mod batch;
+mod claims;
+
 use uuid::Uuid;
-use waypost::config::Caps;
-use waypost::inbox::{Acks, Care, Judged, Key, Letter, Patience, Posting, Sender, Verdict, post};
+use waypost::inbox::Verdict;
 
-use crate::house::mail::unacked;
-use crate::house::{Agent, House, send};
-
-const CAPS: Caps = Caps { mailbox: 3, sender: 2 };
+use crate::house::send;
+use batch::Batch;
 
 #[tokio::test]
 async fn a_key_that_was_used_does_not_let_the_ack_behind_it_go_under() {
@@ -53,8 +51,8 @@ async fn an_ack_that_did_not_happen_frees_no_place() {
     for sender in [&peer, &peer, &other] {
         sent.push(send(&house.house, sender, &worker, "full").await.parse::<Uuid>().unwrap());
     }
-    let unknown = Uuid::now_v7();
-    house.alone(house.ack(&worker, &[unknown], Some("used"), 1)).await;
+    let earlier: Uuid = send(&house.house, &worker, &worker, "earlier").await.parse().unwrap();
+    house.alone(house.ack(&worker, &[earlier], Some("used"), 1)).await;
 
     let verdicts = house
         .together([house.ack(&worker, &sent[..1], Some("used"), 2), house.letter(&other, &worker, None, 0)])
@@ -100,89 +98,55 @@ async fn one_key_twice_in_a_batch_is_one_message() {
     assert_eq!(house.unacked_from_peers(&worker).await, 1);
 }
 
-struct Batch {
-    house: House,
-    org_id: Uuid,
+#[tokio::test]
+async fn an_ack_of_an_unproven_probe_is_refused_alone_and_leaves_nothing() {
+    let house = Batch::open().await;
+    let (peer, worker) = (house.agent().await, house.agent().await);
+    let mail: Uuid = send(&house.house, &peer, &worker, "mail").await.parse().unwrap();
+    let probe = house.probe(&worker).await;
+
+    let proven = |key| house.proven(house.ack(&worker, &[probe], key, 1), probe);
+    let verdicts = house
+        .together([
+            house.ack(&worker, &[mail, probe], Some("unproven"), 1),
+            house.ack(&worker, &[mail], None, 0),
+            proven(Some("proven")),
+            // Settled for good: without the proof too.
+            house.ack(&worker, &[probe], None, 0),
+        ])
+        .await;
+    assert_eq!(verdicts[0], Verdict::Unproven(probe));
+    assert!(matches!(&verdicts[1], Verdict::Posted(posted) if posted.acked == [mail]), "{:?}", verdicts[1]);
+    assert!(matches!(&verdicts[2], Verdict::Posted(posted) if posted.acked == [probe]), "{:?}", verdicts[2]);
+    assert!(
+        matches!(&verdicts[3], Verdict::Posted(posted) if posted.already_acked == [probe]),
+        "{:?}",
+        verdicts[3]
+    );
+    assert_eq!(house.unacked_from_peers(&worker).await, 0);
+    assert_eq!(house.keys().await, ["proven"]);
 }
 
-impl Batch {
-    async fn open() -> Batch {
-        let house = House::open().await;
-        let org_id =
-            sqlx::query_scalar("select org_id from organization").fetch_one(&house.db).await.unwrap();
-        Batch { house, org_id }
-    }
+#[tokio::test]
+async fn an_ack_of_nothing_is_refused_alone_but_not_its_retry() {
+    let house = Batch::open().await;
+    let (peer, worker) = (house.agent().await, house.agent().await);
+    let mail: Uuid = send(&house.house, &peer, &worker, "mail").await.parse().unwrap();
+    let foreign: Uuid = send(&house.house, &worker, &peer, "not the worker's").await.parse().unwrap();
+    house.alone(house.ack(&peer, &[foreign], Some("used"), 1)).await;
+    let unknown = Uuid::now_v7();
 
-    async fn agent(&self) -> Agent {
-        self.house.register().await
-    }
-
-    async fn alone(&self, posting: Posting) -> Verdict {
-        self.together([posting]).await.pop().unwrap()
-    }
-
-    /// Carries out these postings in one transaction, as a lane does: again with their keys looked up
-    /// when the first try was led astray.
-    async fn together<const N: usize>(&self, postings: [Posting; N]) -> Vec<Verdict> {
-        for looks_up_keys in [false, true] {
-            let mut db = PgConnection::connect_with(&self.house.options).await.unwrap();
-            sqlx::raw_sql("begin").execute(&mut db).await.unwrap();
-            let care = Care { patience: Patience::Skip, looks_up_keys };
-            if let Judged::Verdicts { verdicts, .. } = post(&mut db, CAPS, &postings, care).await.unwrap() {
-                sqlx::raw_sql("commit").execute(&mut db).await.unwrap();
-                return verdicts;
-            }
-        }
-        panic!("astray although the keys were looked up");
-    }
-
-    fn letter(&self, from: &Agent, to: &Agent, key: Option<&str>, print: u8) -> Posting {
-        let letter = Letter {
-            to: to.id.parse().unwrap(),
-            message_id: Uuid::now_v7(),
-            sender: Sender::Agent { agent_id: from.id.parse().unwrap(), name: from.name.clone() },
-            message_type: "direct".into(),
-            body: "hello".into(),
-            parts: None,
-            thread_id: None,
-            in_reply_to: None,
-            ack_requested: false,
-            ack_deadline: None,
-            probe_nonce: None,
-            counted: true,
-            heeds_policy: true,
-        };
-        self.posting(vec![letter], None, keyed(from, key, print))
-    }
-
-    fn ack(&self, of: &Agent, message_ids: &[Uuid], key: Option<&str>, print: u8) -> Posting {
-        let acks = Acks {
-            agent_id: of.id.parse().unwrap(),
-            message_ids: message_ids.to_vec(),
-            ack_body: None,
-            proven: Vec::new(),
-        };
-        self.posting(Vec::new(), Some(acks), keyed(of, key, print))
-    }
-
-    fn posting(&self, letters: Vec<Letter>, acks: Option<Acks>, key: Option<Key>) -> Posting {
-        Posting { org_id: self.org_id, letters, acks, only_with_ack: false, key, trace: None }
-    }
-
-    /// Counted by entries; the mailbox's own count must agree.
-    async fn unacked_from_peers(&self, agent: &Agent) -> i64 {
-        let (entries, counted) = unacked(&self.house, agent).await;
-        assert_eq!(entries, i64::from(counted));
-        entries
-    }
-}
-
-fn keyed(agent: &Agent, key: Option<&str>, print: u8) -> Option<Key> {
-    Some(Key {
-        agent_id: agent.id.parse().unwrap(),
-        namespace: "test",
-        key: key?.to_owned(),
-        fingerprint: [print; 32],
-        answer: Box::new(|_| json!({})),
-    })
+    let verdicts = house
+        .together([
+            house.ack(&worker, &[foreign, unknown], Some("unused"), 1),
+            house.ack(&worker, &[unknown, mail, foreign], None, 0),
+            house.ack(&peer, &[unknown], Some("used"), 1),
+            house.ack(&peer, &[unknown], Some("used"), 2),
+        ])
+        .await;
+    assert_eq!(verdicts[0], Verdict::NoneKnown);
+    assert!(matches!(&verdicts[1], Verdict::Posted(posted) if posted.acked == [mail]), "{:?}", verdicts[1]);
+    assert!(matches!(verdicts[2], Verdict::Replayed(_)), "{:?}", verdicts[2]);
+    assert_eq!(verdicts[3], Verdict::KeyReused);
+    assert_eq!(house.keys().await, ["used"]);
 }

@@ -36,6 +36,39 @@ async fn one_posting_that_the_database_refuses_fails_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_claim_that_the_database_refuses_fails_alone() {
+    let house = Arc::new(roomy().await);
+    let workers = house.register_many(9).await;
+    let trigger = format!(
+        "create function refuse() returns trigger language plpgsql as $$ begin raise 'refused'; end $$;
+         create trigger refuse before update on inbox_entry for each row when (new.agent_id = '{}')
+         execute function refuse()",
+        workers[4].id
+    );
+    sqlx::raw_sql(sqlx::AssertSqlSafe(trigger)).execute(&house.db).await.unwrap();
+    for served in [1, 0, 0] {
+        let mut claiming = JoinSet::new();
+        for worker in workers.clone() {
+            let house = house.clone();
+            claiming.spawn(async move {
+                (worker.id.clone(), house.call(0, &worker, "mailbox_claim", json!({})).await)
+            });
+        }
+        for (worker, answer) in claiming.join_all().await {
+            match worker == workers[4].id {
+                true => assert_eq!(answer.status, 500, "{}", answer.body),
+                false => assert_eq!(
+                    answer.body["messages"].as_array().map(Vec::len),
+                    Some(served),
+                    "{}",
+                    answer.body
+                ),
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_mailbox_that_somebody_holds_delays_no_other() {
     let house = Arc::new(roomy().await);
     let (sender, recipients) = (house.register().await, house.register_many(9).await);
@@ -204,7 +237,15 @@ async fn a_lane_that_dies_ends_the_pod_and_leaves_nobody_waiting() {
         answer: Box::new(|_| panic!("a fault of the program")),
     };
     let letters = vec![notice(agent_id)];
-    let posting = Posting { org_id, letters, acks: None, only_with_ack: false, key: Some(key), trace: None };
+    let posting = Posting {
+        org_id,
+        letters,
+        acks: None,
+        claim: None,
+        only_with_ack: false,
+        key: Some(key),
+        trace: None,
+    };
     let poster = house.pods[0].dispatch.poster.clone();
     let told = timeout(AT_ONCE, poster.post(posting)).await.expect("nobody waits for a dead lane");
     assert_eq!(told.unwrap_err().details()["outcome"], "unknown");

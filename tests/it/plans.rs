@@ -133,7 +133,7 @@ async fn sessions(house: &House) -> i64 {
 }
 
 /// Look-ups of one row as Postgres and the pod ask them, and the index that finds it.
-const ROWS: [(&str, &str); 8] = [
+const ROWS: [(&str, &str); 11] = [
     (
         "select 1 from only message x where x.org_id = $1 and x.message_id = $2 for key share of x",
         "message_pkey",
@@ -142,8 +142,7 @@ const ROWS: [(&str, &str); 8] = [
     ("select 1 from only owner x where x.org_id = $1 and x.owner_id = $2 for key share of x", "owner_pkey"),
     (
         "select e.seq from inbox_entry e
-         where (e.org_id, e.agent_id, e.message_id) in (select * from unnest(array[$1], array[$1], array[$2]))
-         order by e.org_id, e.agent_id, e.seq for update",
+         where (e.org_id, e.agent_id, e.message_id) in (select * from unnest(array[$1], array[$1], array[$2]))",
         "inbox_entry_message_id_agent_id_org_id_key",
     ),
     (
@@ -153,26 +152,49 @@ const ROWS: [(&str, &str); 8] = [
         "inbox_entry_message_id_agent_id_org_id_key",
     ),
     (
-        "update inbox_entry e set lease_until = now()
-         from (select $1 as org_id, $2 as agent_id, unnest('{1,2}'::bigint[]) as seq) named
-         where e.org_id = named.org_id and e.agent_id = named.agent_id and e.seq = named.seq",
+        "with named as (select * from unnest(array[$1], array[$2], array[1::bigint]) as n(org_id, agent_id, seq)),
+            run as (select org_id, agent_id, array_agg(seq) from named group by org_id, agent_id)
+         update inbox_entry e set lease_until = now() from named n
+         where e.org_id = n.org_id and e.agent_id = n.agent_id and e.seq = n.seq",
         "inbox_entry_pkey",
     ),
     (
-        "select e.seq from (select r.*, unnest(r.seqs) as seq from claim_run r
-                where r.org_id = $1 and r.agent_id = $2 and r.run_id = $2) r cross join lateral (
+        "select e.seq from (select r.*, unnest(r.seqs) as seq
+            from unnest(array[$1], array[$1], array[$2]) as a(org_id, agent_id, run_id)
+            join claim_run r using (org_id, agent_id, run_id)) r cross join lateral (
             select * from inbox_entry e
             where e.org_id = r.org_id and e.agent_id = r.agent_id and e.seq = r.seq offset 0) e
          where e.acked_at is null and e.lease_run = r.run_id and e.lease_until = r.lease_until",
         "inbox_entry_pkey",
     ),
+    (FREE, "inbox_entry_unacked"),
+    (FREE, "message_pkey"),
     (
-        "select m.body from inbox_entry e cross join lateral (
-            select * from message m where m.org_id = e.org_id and m.message_id = e.message_id offset 0) m
-         where e.org_id = $1 and e.agent_id = $2 and e.acked_at is null order by e.seq limit 10 for update of e skip locked",
+        "select e.seq from unnest(array[$1], array[$1]) as u(org_id, agent_id), unnest(array[$2]) n(message_id)
+         cross join lateral (
+            select * from inbox_entry e
+            where e.message_id = n.message_id and e.agent_id = u.agent_id and e.org_id = u.org_id offset 0) e",
+        "inbox_entry_message_id_agent_id_org_id_key",
+    ),
+    (
+        "select case when e.sender_agent_id is null and e.ack_requested then (
+            select m.probe_nonce is not null from message m where m.org_id = e.org_id and m.message_id = e.message_id)
+            end is true
+         from inbox_entry e where e.org_id = $1 and e.agent_id = $2",
         "message_pkey",
     ),
 ];
+
+/// What claims of several mailboxes could get.
+const FREE: &str = "select f.* from unnest(array[$1], array[$2], array[3::bigint]) as u(org_id, agent_id, most)
+    left join lateral (
+        select m.body, sum(octet_length(m.body)) over (order by e.seq)
+        from (select e.* from inbox_entry e
+              where e.org_id = u.org_id and e.agent_id = u.agent_id and e.acked_at is null
+                and (e.lease_until is null or e.lease_until <= now())
+              order by e.seq limit u.most) e
+        cross join lateral (
+            select * from message m where m.org_id = e.org_id and m.message_id = e.message_id offset 0) m) f on true";
 
 #[tokio::test]
 async fn a_plan_made_before_anything_is_known_of_a_table_uses_the_index_that_finds_one_row() {

@@ -181,7 +181,9 @@ impl Lane {
         self.is_lost = false;
         let Began { mut session, xid, verdicts, hook_is_due } = began;
         self.expects_retries = verdicts.iter().any(Verdict::is_of_retry);
-        let Some(xid) = xid else {
+        let stores = postings.iter().zip(&verdicts).any(|(posting, verdict)| posting.is_stored_by(verdict));
+        let (Some(xid), true) = (xid, stores) else {
+            // Claims of empty mailboxes, refusals, replays: nobody waits for the disk.
             self.undo(session).await;
             return Tried::Done(verdicts);
         };

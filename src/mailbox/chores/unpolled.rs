@@ -20,7 +20,6 @@ pub async fn remove_unpolled_agents(db: &mut PgConnection) -> Result<u64> {
     if mailboxes.0.is_empty() {
         return Ok(0);
     }
-    lock_entries(db, &mailboxes).await?;
     let agents = lock_agents(db, &mailboxes).await?;
     let owners = remove_agents(db, &agents).await?;
     let removed = owners.0.len() as u64;
@@ -47,21 +46,6 @@ async fn lock_mailboxes(db: &mut PgConnection) -> Result<Ids> {
     .fetch_all(db)
     .await?;
     Ok(rows.into_iter().unzip())
-}
-
-/// A claim that has entries at hand ends first, and the poll that it stamped is seen.
-async fn lock_entries(db: &mut PgConnection, mailboxes: &Ids) -> Result<()> {
-    sqlx::query(
-        "-- mailbox.lock_unpolled_entries
-         select from inbox_entry e
-         where (e.org_id, e.agent_id) in (select * from unnest($1::uuid[], $2::uuid[]))
-         order by e.org_id, e.agent_id, e.seq for update",
-    )
-    .bind(&mailboxes.0)
-    .bind(&mailboxes.1)
-    .execute(db)
-    .await?;
-    Ok(())
 }
 
 /// Agents that somebody refers to or changes right now are left for the next round.

@@ -21,11 +21,12 @@ pub(super) struct Named {
 }
 
 impl Named {
-    pub(super) fn is_probe(&self) -> bool {
-        self.probe.is_some()
+    /// Whether it is a probe and this its proof.
+    pub(super) fn is_proven_by(&self, proof: Option<&Value>) -> bool {
+        self.probe.is_some() && self.judge_proof(proof).is_ok()
     }
 
-    /// Refuses an ack of a probe without its proof; other messages need none.
+    /// What is wrong with the proof of a probe; other messages need none.
     pub(super) fn judge_proof(&self, proof: Option<&Value>) -> Result<()> {
         match &self.probe {
             Some((nonce, body)) => rules::judge_proof(self.message_id, nonce, body, proof),

@@ -16,7 +16,13 @@ pub(super) async fn acks(call: &mut Call<'_>, message_id: Uuid, peer: Uuid) -> R
     let asked =
         asks_for_ack(call.db.get().await?, call.caller.org.org_id, message_id, agent_id, peer).await?;
     let asked = asked.ok_or(Error::NotFound("message to reply to"))?;
-    Ok(asked.then(|| Acks { agent_id, message_ids: vec![message_id], ack_body: None, proven: Vec::new() }))
+    Ok(asked.then(|| Acks {
+        agent_id,
+        message_ids: vec![message_id],
+        ack_body: None,
+        proven: Vec::new(),
+        needs_any: false,
+    }))
 }
 
 /// Whether a message between these two asks `agent_id`, as its recipient, for an ack.

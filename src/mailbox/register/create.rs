@@ -131,8 +131,15 @@ Send mail with mailbox_send.";
 
 async fn welcome(db: &mut PgConnection, caps: Caps, org_id: Uuid, agent_id: Uuid) -> Result<usize> {
     let notice = Letter::notice(agent_id, WELCOME);
-    let posting =
-        Posting { org_id, letters: vec![notice], acks: None, only_with_ack: false, key: None, trace: None };
+    let posting = Posting {
+        org_id,
+        letters: vec![notice],
+        acks: None,
+        claim: None,
+        only_with_ack: false,
+        key: None,
+        trace: None,
+    };
     match inbox::post_alone(db, caps, posting).await? {
         Verdict::Posted(posted) => Ok(posted.delivered.len()),
         _ => Err(Error::internal("a new mailbox took no notice")),

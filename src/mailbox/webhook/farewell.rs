@@ -19,6 +19,7 @@ pub(super) fn posting((org_id, agent_id): (Uuid, Uuid), activation: Uuid, reason
         org_id,
         letters: vec![letter(agent_id, reason)],
         acks: None,
+        claim: None,
         only_with_ack: false,
         key: Some(key),
         trace: None,

@@ -90,13 +90,15 @@ async fn a_first_claim_under_way_keeps_its_agent() {
     let house = House::open().await;
     let idle = idle(&house).await;
     let mut db = house.db.acquire().await.unwrap();
-    under_way(&mut db, &idle, "select from inbox_entry where agent_id = $1 for update").await;
-    let ((), ()) = tokio::join!(do_chores(&house), async {
+    under_way(&mut db, &idle, "select from mailbox where agent_id = $1 for no key update").await;
+    let claim = house.call(0, &idle, "mailbox_claim", json!({}));
+    let (answer, ()) = tokio::join!(claim, async {
+        // It has polled, and waits for its mailbox.
         waiting(&house, 1).await;
-        let id: Uuid = idle.id.parse().unwrap();
-        sqlx::query(POLL).bind(id).execute(&mut *db).await.unwrap();
+        do_chores(&house).await;
         sqlx::raw_sql("commit").execute(&mut *db).await.unwrap();
     });
+    assert_eq!(answer.status, 200, "{}", answer.body);
     assert!(exists(&house, &idle).await);
 }
 

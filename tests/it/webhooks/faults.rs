@@ -267,8 +267,15 @@ async fn mail_that_is_not_committed_when_a_failing_endpoint_recovers_is_told_of_
     let org_id = sqlx::query_scalar("select org_id from organization").fetch_one(&mut db).await.unwrap();
     let letter = letter(&agent);
     let second = letter.message_id.to_string();
-    let posting =
-        Posting { org_id, letters: vec![letter], acks: None, only_with_ack: false, key: None, trace: None };
+    let posting = Posting {
+        org_id,
+        letters: vec![letter],
+        acks: None,
+        claim: None,
+        only_with_ack: false,
+        key: None,
+        trace: None,
+    };
     let caps = Caps { mailbox: 0, sender: 0 };
     waypost::inbox::post_alone(&mut db, caps, posting).await.unwrap();
     // What it writes down waits for our commit; did it not, it would look again now and find nothing.

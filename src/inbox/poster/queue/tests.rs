@@ -29,6 +29,7 @@ fn posting(org: u128, agents: &[u128], text: &str) -> Posting {
         org_id: Uuid::from_u128(org),
         letters,
         acks: None,
+        claim: None,
         only_with_ack: false,
         key: None,
         trace: None,

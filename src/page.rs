@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Error, Result};
+use crate::error::{Error, Result};
 
 /// Most bytes of JSON that one page may take (one copy of it).
 pub const PAGE_BYTES: usize = 61_440;
