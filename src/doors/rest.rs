@@ -85,8 +85,9 @@ async fn visit(
         Err(refusal) => return Refused::from(refusal).answer(entry.dialect),
     };
     match route.is_stream {
-        true => visit.follow(parts, body).await,
-        false => visit.answer(parts, body).await,
+        // Boxed: it is the larger one, and rare.
+        true => Box::pin(visit.follow(&parts, body)).await,
+        false => visit.answer(&parts, body).await,
     }
 }
 
@@ -104,7 +105,7 @@ async fn call_by_name(reception: Arc<Reception>, tally: Tally, request: Request)
     let name = path.take("tool").unwrap_or_default();
     match reception.registry.find(&name).filter(|entry| entry.is_listed()).cloned() {
         Some(entry) => {
-            Visit { reception, entry, route: Route::post(BY_NAME), path, tally }.answer(parts, body).await
+            Visit { reception, entry, route: Route::post(BY_NAME), path, tally }.answer(&parts, body).await
         }
         None => problem::unknown_tool(nearest_tool(&reception.registry, &name)),
     }
@@ -124,8 +125,8 @@ struct Visit {
 }
 
 impl Visit {
-    async fn answer(self, parts: Parts, body: Body) -> Response {
-        match self.call(&parts, body).await {
+    async fn answer(&self, parts: &Parts, body: Body) -> Response {
+        match self.call(parts, body).await {
             Ok(ran) => success(self.route, &ran),
             Err(refused) => refused.answer(self.entry.dialect),
         }
