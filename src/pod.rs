@@ -22,7 +22,7 @@ use crate::config::Config;
 use crate::database::StartRefused;
 use crate::doors;
 use crate::doors::accept::{self, Drain, Limits};
-use crate::doors::front::{Sites, front, ops_front};
+use crate::doors::front::{Room, Sites, front, ops_front};
 use crate::doors::probes::{self, Check, Checks};
 use crate::doors::reception::Reception;
 use crate::egress::{Egress, Roots};
@@ -241,6 +241,7 @@ fn reception(
             dispatch.terms.tickets.clone(),
         ),
         limits,
+        room: Room::default(),
         dispatch: dispatch.clone(),
         registry,
         default_toolsets: config.default_toolsets.clone(),

@@ -199,13 +199,14 @@ impl Dispatch {
 
     async fn carry_out(self: &Arc<Self>, request: Request, began: Instant) -> Result<Ran> {
         let job = Arc::new(Job::new(request)?);
+        // What lasts long is boxed: most calls are short, and would be as large.
         if let (Some(follow), true) = (job.command.follow(), job.progress.is_waited_for()) {
-            return self.follow_through(&job, follow).await;
+            return Box::pin(self.follow_through(&job, follow)).await;
         }
         let patience = job.command.patience().unwrap_or_default();
         match patience.is_zero() {
             true => self.look(&job, None).await,
-            false => self.hold(&job, began, began + patience).await,
+            false => Box::pin(self.hold(&job, began, began + patience)).await,
         }
     }
 

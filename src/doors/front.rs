@@ -1,29 +1,32 @@
 //! What every request passes before a door sees it, from the outside in: it gets an id, a span, a log line
-//! and a count (`record`); CORS, so that refusals reach browsers too; then the checks (`guard`).
+//! and a count; CORS, so that refusals reach browsers too; then the checks (`guard`). All of it is one layer: axum
+//! boxes and clones a service anew for each.
 
 mod body;
 mod guard;
 mod room;
 mod sites;
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::{MatchedPath, Request};
-use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::extract::{MatchedPath, Request, State};
+use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 use http::header::{ALLOW, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{Method, StatusCode};
+use tower::{Layer as _, Service as _, ServiceExt as _, service_fn};
 use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 use tracing::field::Empty;
-use tracing::{Instrument, Span, info_span};
+use tracing::{Instrument as _, Span, info_span};
 use uuid::Uuid;
 
 use super::refusal::{Refusal, at_mcp};
 use crate::telemetry::HTTP_REQUESTS;
 pub use body::{BODY_DEADLINE, BodyRefused, read_body};
-pub use room::{Room, weigh};
+pub use room::Room;
 pub use sites::Sites;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -32,41 +35,56 @@ const PREFLIGHT_AGE: Duration = Duration::from_secs(7200);
 
 /// Puts the front before a finished router. Unknown paths and methods become 404 and 405 refusals.
 pub fn front(router: Router, sites: Sites) -> Router {
-    let cors = cors(&sites);
-    guarded(router, Some(sites)).layer(cors).layer(from_fn(record))
+    behind(Front { cors: Some(cors(&sites)), sites: Some(sites) }, router)
 }
 
 /// The same for the ops listener, which scrapers call by address: any host may be named, and no page of
 /// any origin may read what it answers.
 pub fn ops_front(router: Router) -> Router {
-    guarded(router, None).layer(from_fn(record))
+    behind(Front { cors: None, sites: None }, router)
 }
 
-fn guarded(router: Router, sites: Option<Sites>) -> Router {
+struct Front {
+    cors: Option<CorsLayer>,
+    /// Without sites, hosts and origins are not judged.
+    sites: Option<Sites>,
+}
+
+fn behind(front: Front, router: Router) -> Router {
     router
         .fallback(unknown_path)
         .method_not_allowed_fallback(unknown_method)
-        .layer(from_fn_with_state(sites.map(Arc::new), guard::guard))
+        .layer(from_fn_with_state(Arc::new(front), pass))
 }
 
-async fn record(request: Request, next: Next) -> Response {
+async fn pass(State(front): State<Arc<Front>>, request: Request, next: Next) -> Response {
     let began = std::time::Instant::now();
     let id = request_id(&request);
     let method = known_method(request.method());
     // The template as written in the router: what was asked for may hold anything.
     let matched = request.extensions().get::<MatchedPath>().cloned();
-    let route = matched.as_ref().map_or("unmatched", MatchedPath::as_str).to_owned();
-    let span = info_span!("request", id = &*id, method, route, status = Empty);
+    let route = matched.as_ref().map_or("unmatched", MatchedPath::as_str);
+    let span = info_span!("request", id = id.to_str().unwrap_or_default(), method, route, status = Empty);
 
-    let mut answer = next.run(request).instrument(span.clone()).await;
+    let mut answer = front.answer(request, next).instrument(span.clone()).await;
 
     let status = answer.status();
     note(&span, status, began.elapsed());
-    metrics::counter!(HTTP_REQUESTS, "route" => route, "status" => status.as_str().to_owned()).increment(1);
-    if let Ok(value) = HeaderValue::from_str(&id) {
-        answer.headers_mut().insert(REQUEST_ID, value);
-    }
+    let labels = [("route", route.to_owned()), ("status", status.as_str().to_owned())];
+    metrics::counter!(HTTP_REQUESTS, &labels).increment(1);
+    answer.headers_mut().insert(REQUEST_ID, id);
     answer
+}
+
+impl Front {
+    async fn answer(&self, request: Request, mut next: Next) -> Response {
+        let mut guarded = service_fn(|request| guard::guard(self.sites.as_ref(), request, &mut next));
+        let answered = match &self.cors {
+            Some(cors) => cors.layer(guarded).oneshot(request).await,
+            None => guarded.call(request).await,
+        };
+        answered.unwrap_or_else(|never: Infallible| match never {})
+    }
 }
 
 /// A method may be any word a client likes: only known ones are logged.
@@ -83,13 +101,19 @@ fn note(span: &Span, status: StatusCode, took: Duration) {
 
 /// The client's, as long as a UUID at most: it is logged, and in so few characters no key and no token fits, however
 /// it is encoded. Anything else is replaced, and so is the beginning of a key.
-fn request_id(request: &Request) -> Arc<str> {
-    let sane = |id: &&str| {
-        let plain = id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
-        plain && (1..=36).contains(&id.len()) && !["wpa_", "wpo_"].iter().any(|mark| id.contains(mark))
+fn request_id(request: &Request) -> HeaderValue {
+    let is_sane = |id: &&HeaderValue| {
+        let plain = id.as_bytes().iter().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(byte));
+        let holds = |mark: &[u8]| id.as_bytes().windows(mark.len()).any(|part| part == mark);
+        plain && (1..=36).contains(&id.len()) && !holds(b"wpa_") && !holds(b"wpo_")
     };
-    let sent = request.headers().get(REQUEST_ID).and_then(|value| value.to_str().ok()).filter(sane);
-    sent.map_or_else(|| Uuid::now_v7().simple().to_string().into(), Into::into)
+    let sent = request.headers().get(REQUEST_ID).filter(is_sane).cloned();
+    sent.unwrap_or_else(|| {
+        let mut digits = Uuid::encode_buffer();
+        let made = Uuid::now_v7().simple().encode_lower(&mut digits);
+        // Hexadecimal digits are always fit for a header.
+        HeaderValue::from_str(made).unwrap_or(HeaderValue::from_static(""))
+    })
 }
 
 /// Credentials are explicit headers here, so no origin is ever given leave to send cookies.

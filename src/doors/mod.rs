@@ -18,8 +18,6 @@ pub(crate) mod wellknown;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::middleware::from_fn_with_state;
-use front::{Room, weigh};
 use reception::Reception;
 
 /// All doors.
@@ -29,9 +27,5 @@ pub fn router(reception: Arc<Reception>) -> Router {
     let public_url = &reception.dispatch.terms.public_url;
     let documents = documents.merge(wellknown::router(registry, public_url));
     let documents = documents.merge(docs::router(registry, public_url));
-    let calls = rest::router(reception.clone()).merge(mcp::router(reception.clone()));
-    calls
-        .route_layer(from_fn_with_state(reception, toll::toll))
-        .route_layer(from_fn_with_state(Room::default(), weigh))
-        .merge(documents)
+    rest::router(reception.clone()).merge(mcp::router(reception)).merge(documents)
 }

@@ -6,6 +6,7 @@ use http::HeaderMap;
 use ipnet::IpNet;
 use serde_json::{Map, Value};
 
+use super::front::Room;
 use crate::call::dispatch::Request;
 use crate::call::follow::Follower;
 use crate::call::progress::Progress;
@@ -19,6 +20,8 @@ pub struct Reception {
     pub gate: Gate,
     /// How often each may come.
     pub limits: RateLimits,
+    /// Memory of the bodies under way.
+    pub room: Room,
     /// Runs calls.
     pub dispatch: Arc<Dispatch>,
     /// All tools.

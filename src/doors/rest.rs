@@ -11,7 +11,7 @@ mod stream;
 
 use std::sync::Arc;
 
-use axum::extract::{Extension, Request, State};
+use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter, any, on, post};
 use axum::{Router, body::Body};
@@ -21,6 +21,7 @@ use http::request::Parts;
 use serde_json::{Map, Value};
 
 use super::reception::{Entrance, Reception};
+use super::toll::toll;
 use crate::call::field_path::echo_name;
 use crate::call::progress::Progress;
 use crate::call::registry::Ran;
@@ -44,7 +45,7 @@ pub fn router(reception: Arc<Reception>) -> Router {
             router = at_both(router, route.path, method_router(entry, *route));
         }
     }
-    at_both(router, BY_NAME, post(call_by_name)).with_state(reception)
+    at_both(router, BY_NAME, post(by_name)).with_state(reception)
 }
 
 /// Adds a path, at the root and below `/o/{org}`.
@@ -64,26 +65,38 @@ fn method_router(entry: &Arc<Entry>, route: Route) -> MethodRouter<Arc<Reception
         Method::Delete => MethodFilter::DELETE,
     };
     let entry = entry.clone();
-    let handler = async move |State(reception): State<Arc<Reception>>, Extension(tally), request: Request| {
-        let (mut parts, body) = request.into_parts();
-        let visit = match path::read(&mut parts).await {
-            Ok(path) => Visit { reception, entry, route, path, tally },
-            Err(refusal) => return Refused::from(refusal).answer(entry.dialect),
-        };
-        match route.is_stream {
-            true => visit.follow(parts, body).await,
-            false => visit.answer(parts, body).await,
-        }
+    let handler = async move |State(reception): State<Arc<Reception>>, request: Request| {
+        toll(&reception, request, |request, tally| visit(reception.clone(), entry, route, tally, request))
+            .await
     };
     if route.is_stream { any(handler) } else { on(filter, handler) }
 }
 
-/// The same tools by name, whatever their own routes are. What is reached by its routes alone is not here.
-async fn call_by_name(
-    State(reception): State<Arc<Reception>>,
-    Extension(tally): Extension<Tally>,
+async fn visit(
+    reception: Arc<Reception>,
+    entry: Arc<Entry>,
+    route: Route,
+    tally: Tally,
     request: Request,
 ) -> Response {
+    let (mut parts, body) = request.into_parts();
+    let visit = match path::read(&mut parts).await {
+        Ok(path) => Visit { reception, entry, route, path, tally },
+        Err(refusal) => return Refused::from(refusal).answer(entry.dialect),
+    };
+    match route.is_stream {
+        // Boxed: it is the larger one, and rare.
+        true => Box::pin(visit.follow(&parts, body)).await,
+        false => visit.answer(&parts, body).await,
+    }
+}
+
+/// The same tools by name, whatever their own routes are. What is reached by its routes alone is not here.
+async fn by_name(State(reception): State<Arc<Reception>>, request: Request) -> Response {
+    toll(&reception, request, |request, tally| call_by_name(reception.clone(), tally, request)).await
+}
+
+async fn call_by_name(reception: Arc<Reception>, tally: Tally, request: Request) -> Response {
     let (mut parts, body) = request.into_parts();
     let mut path = match path::read(&mut parts).await {
         Ok(path) => path,
@@ -92,7 +105,7 @@ async fn call_by_name(
     let name = path.take("tool").unwrap_or_default();
     match reception.registry.find(&name).filter(|entry| entry.is_listed()).cloned() {
         Some(entry) => {
-            Visit { reception, entry, route: Route::post(BY_NAME), path, tally }.answer(parts, body).await
+            Visit { reception, entry, route: Route::post(BY_NAME), path, tally }.answer(&parts, body).await
         }
         None => problem::unknown_tool(nearest_tool(&reception.registry, &name)),
     }
@@ -112,8 +125,8 @@ struct Visit {
 }
 
 impl Visit {
-    async fn answer(self, parts: Parts, body: Body) -> Response {
-        match self.call(&parts, body).await {
+    async fn answer(&self, parts: &Parts, body: Body) -> Response {
+        match self.call(parts, body).await {
             Ok(ran) => success(self.route, &ran),
             Err(refused) => refused.answer(self.entry.dialect),
         }

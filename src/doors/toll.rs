@@ -1,11 +1,9 @@
-//! What every request at a door is counted on: opened before the door sees it, settled after, and told to the
+//! What every request at a door is counted on, opened before the door sees it, settled after, and told to the
 //! client in the `RateLimit` fields (draft-ietf-httpapi-ratelimit-headers).
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::Arc;
 
-use axum::extract::{Request, State};
-use axum::middleware::Next;
+use axum::extract::Request;
 use axum::response::Response;
 use http::header::HeaderName;
 use http::{HeaderMap, HeaderValue};
@@ -18,13 +16,18 @@ use crate::gate::{Standing, Tally, network};
 const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 const LEFT: HeaderName = HeaderName::from_static("ratelimit");
 
-/// Puts a [`Tally`] into the request's extensions. What no credential was counted for by the time it is
-/// answered counts on the client's network, refused or not, and is refused when that has had its share.
-pub async fn toll(State(reception): State<Arc<Reception>>, mut request: Request, next: Next) -> Response {
-    let tally = Tally::new(reception.limits.clone(), network(&reception, &request));
+/// Has a request answered by its door, with room for its body and a [`Tally`]. What no credential was counted
+/// for by the time it is answered counts on the client's network, refused or not, and is refused when that has
+/// had its share.
+pub async fn toll<F: Future<Output = Response>>(
+    reception: &Reception,
+    request: Request,
+    door: impl FnOnce(Request, Tally) -> F,
+) -> Response {
+    let tally = Tally::new(reception.limits.clone(), network(reception, &request));
     let at_mcp = at_mcp(request.uri().path());
-    request.extensions_mut().insert(tally.clone());
-    let mut answer = next.run(request).await;
+    let (request, _taken) = reception.room.weigh(request);
+    let mut answer = door(request, tally.clone()).await;
     if let Err(error) = tally.settle() {
         answer = Refusal::from(&error).answer(at_mcp, None);
     }

@@ -8,7 +8,7 @@ use sqlx::{PgConnection, PgPool, Row};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::remembered::{KNOWN, MOST, REMEMBER, Remembered};
+use super::remembered::{KNOWN, Known, MOST, REMEMBER, Remembered};
 use super::session::Session;
 use crate::call::ticket::{Holder, Tickets};
 use crate::call::turns::Turns;
@@ -31,11 +31,13 @@ impl Lookup {
         Lookup { pool, turns, tickets, sessions: Remembered::new(wakes), organizations }
     }
 
-    /// The session of a key's hash. Only keys that stand are remembered.
+    /// What is remembered of a key that stood lately, by its hash.
+    pub(super) fn remembered(&self, hash: &[u8; 32]) -> Option<Known> {
+        self.sessions.get(hash)
+    }
+
+    /// Looks the session of a key's hash up. Only keys that stand are remembered.
     pub(super) async fn session(&self, hash: [u8; 32]) -> Result<Option<Session>> {
-        if let Some(session) = self.sessions.get(&hash) {
-            return Ok(Some(session));
-        }
         let pool = self.pool.clone();
         let looking = async move {
             let asked_at = Instant::now();
@@ -48,11 +50,6 @@ impl Lookup {
             None => self.sessions.forget(&hash),
         }
         Ok(found)
-    }
-
-    /// Whose key this was when it was looked up last, if that was lately.
-    pub(super) fn stood(&self, hash: &[u8; 32]) -> Option<Uuid> {
-        self.sessions.stood(hash)
     }
 
     /// Whether there was an organization of that name lately, or there cannot be one: no look-up is lost on it.

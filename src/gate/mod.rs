@@ -59,7 +59,7 @@ impl Gate {
     pub async fn greet(&self, presented: Presented, org: Option<&str>, tally: Tally) -> Result<Visitor> {
         let mut visitor = Visitor { org: None, agent: None, owner: None, presented, tally };
         if let Some(ticket) = visitor.presented.ticket()? {
-            let session = guessing(&visitor.tally, self.0.holder(ticket)).await?;
+            let session = guessing(&visitor.tally, Box::pin(self.0.holder(ticket))).await?;
             let session = session.ok_or(Error::Unauthorized(BAD_TICKET))?;
             visitor.tally.count_on_credential(session.credential_id())?;
             visitor.take(session)?;
@@ -132,13 +132,17 @@ impl Gate {
         }
     }
 
-    /// A key that stood lately is counted before it is looked up again; any other may be a guess.
+    /// A key that stood lately is counted before it is looked up again; any other may be a guess. Look-ups are
+    /// boxed, here and below: they are rare, and every future around them would be as large.
     async fn session(&self, hash: [u8; 32], tally: &Tally) -> Result<Option<Session>> {
-        let Some(credential_id) = self.0.stood(&hash) else {
-            return guessing(tally, self.0.session(hash)).await;
+        let Some(known) = self.0.remembered(&hash) else {
+            return guessing(tally, Box::pin(self.0.session(hash))).await;
         };
-        tally.count_on_credential(credential_id)?;
-        let session = self.0.session(hash).await.inspect_err(|_| tally.waive())?;
+        tally.count_on_credential(known.credential_id)?;
+        if known.session.is_some() {
+            return Ok(known.session);
+        }
+        let session = Box::pin(self.0.session(hash)).await.inspect_err(|_| tally.waive())?;
         if session.is_none() {
             tally.count_on_network()?;
         }
@@ -149,9 +153,9 @@ impl Gate {
     /// not exist: a key among the arguments may still come, and who has none is refused by [`Tally::settle`].
     async fn organization(&self, slug: &str, tally: &Tally) -> Result<Option<Organization>> {
         match self.0.existed(slug) {
-            true => self.0.organization(slug).await.inspect_err(|_| tally.waive()),
+            true => Box::pin(self.0.organization(slug)).await.inspect_err(|_| tally.waive()),
             false if !tally.may_guess() => Ok(None),
-            false => guessing(tally, self.0.organization(slug)).await,
+            false => guessing(tally, Box::pin(self.0.organization(slug))).await,
         }
     }
 }

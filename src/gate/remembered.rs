@@ -27,24 +27,28 @@ pub(super) struct Remembered {
     sessions: Cache<[u8; 32], (Instant, Session)>,
 }
 
+/// A key that stood lately.
+pub(super) struct Known {
+    /// Whose it was.
+    pub credential_id: Uuid,
+    /// Its session, unless it is too old or known to be revoked: then it must be looked up.
+    pub session: Option<Session>,
+}
+
 impl Remembered {
     pub(super) fn new(wakes: Wakes) -> Remembered {
         Remembered { wakes, sessions: Cache::builder().max_capacity(MOST).time_to_live(KNOWN).build() }
     }
 
-    /// The session of a key, unless it is too old or known to be revoked.
+    /// What is known of a key that stood when it was looked up last.
     ///
-    /// Its age counts from before the database was asked. So one that was found just before its
+    /// The age of a session counts from before the database was asked. So one that was found just before its
     /// revocation, and put here after it, goes before the news of the revocation does.
-    pub(super) fn get(&self, hash: &[u8; 32]) -> Option<Session> {
+    pub(super) fn get(&self, hash: &[u8; 32]) -> Option<Known> {
         let (asked_at, session) = self.sessions.get(hash)?;
-        let stands = asked_at.elapsed() < REMEMBER && !self.wakes.is_revoked(session.credential_id());
-        stands.then_some(session)
-    }
-
-    /// Whose key this was when it was looked up last, whether or not it stands now.
-    pub(super) fn stood(&self, hash: &[u8; 32]) -> Option<Uuid> {
-        self.sessions.get(hash).map(|(_, session)| session.credential_id())
+        let credential_id = session.credential_id();
+        let stands = asked_at.elapsed() < REMEMBER && !self.wakes.is_revoked(credential_id);
+        Some(Known { credential_id, session: stands.then_some(session) })
     }
 
     /// Takes note that a key does not stand.
@@ -65,6 +69,12 @@ mod tests {
     use crate::call::{Organization, OwnerSession};
     use crate::wakes::Topic;
 
+    impl Remembered {
+        fn session(&self, key: u8) -> Option<Session> {
+            self.get(&[key; 32]).and_then(|known| known.session)
+        }
+    }
+
     fn session(credential_id: Uuid) -> Session {
         let org = Organization { org_id: Uuid::nil(), slug: "public".into(), open: true };
         let owner = OwnerSession { credential_id, owner_id: Uuid::nil() };
@@ -78,8 +88,9 @@ mod tests {
         remembered.put([1; 32], Instant::now(), session(one));
         remembered.put([2; 32], Instant::now(), session(other));
         remembered.wakes.ring(&[(Topic::Credential(one), 1)]);
-        assert!(remembered.get(&[1; 32]).is_none());
-        assert!(remembered.get(&[2; 32]).is_some());
+        assert!(remembered.session(1).is_none());
+        assert!(remembered.session(2).is_some());
+        assert_eq!(remembered.get(&[1; 32]).unwrap().credential_id, one, "it stood, and is no guess");
     }
 
     #[test]
@@ -88,13 +99,13 @@ mod tests {
         let (asked_at, revoked) = (Instant::now(), Uuid::now_v7());
         remembered.wakes.ring(&[(Topic::Credential(revoked), 1)]);
         remembered.put([1; 32], asked_at, session(revoked));
-        assert!(remembered.get(&[1; 32]).is_none());
+        assert!(remembered.session(1).is_none());
     }
 
     #[test]
     fn the_age_of_a_session_counts_from_before_the_database_was_asked() {
         let remembered = Remembered::new(Wakes::default());
         remembered.put([1; 32], Instant::now() - REMEMBER, session(Uuid::now_v7()));
-        assert!(remembered.get(&[1; 32]).is_none(), "the database took too long to answer");
+        assert!(remembered.session(1).is_none(), "the database took too long to answer");
     }
 }

@@ -123,6 +123,12 @@ async fn strangers_are_limited_per_network_at_every_door() {
         assert_eq!((refused.status, header(&refused, "retry-after")), (429, "1"), "{path}");
         assert_eq!(header(&refused, "ratelimit"), r#""network";r=0;t=1"#, "{path}");
     }
+    let peek = async || {
+        let request = house.http().get(format!("{}/mcp", house.url(0)));
+        house.send(request.header("x-forwarded-for", THERE), None).await
+    };
+    let (answered, _) = until_refused(peek).await;
+    assert!((4..12).contains(&answered), "a method that is not served: {answered}");
     assert_eq!(call(&house, 0, HERE, None).await.status, 401, "another network is not disturbed");
 }
 

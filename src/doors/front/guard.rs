@@ -1,33 +1,44 @@
 //! The checks of a request's head, and the answer when a handler panics.
 
+use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
 
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::middleware::Next;
 use axum::response::Response;
 use futures::FutureExt;
 use http::header::{CONTENT_ENCODING, HOST, HeaderMap, ORIGIN, TRANSFER_ENCODING};
 use http::{HeaderName, StatusCode, Version};
+use tower::Service as _;
 
 use super::Sites;
 use crate::call::Error;
 use crate::doors::accept::AmbiguousLength;
 use crate::doors::refusal::{Refusal, at_mcp};
 
-/// Without sites, hosts and origins are not judged.
-pub(super) async fn guard(State(sites): State<Option<Arc<Sites>>>, request: Request, next: Next) -> Response {
+/// Answers with what `next` does, or with what is wrong. Without sites, hosts and origins are not judged.
+pub(super) fn guard(
+    sites: Option<&Sites>,
+    request: Request,
+    next: &mut Next,
+) -> impl Future<Output = Result<Response, Infallible>> + use<> {
     let at_mcp = at_mcp(request.uri().path());
-    if let Err(refusal) = check(sites.as_deref(), &request) {
-        tracing::debug!(code = refusal.code, "refused at the front");
-        return refusal.answer(at_mcp, None);
+    let checked = check(sites, &request).map(|()| next.call(request));
+    async move {
+        let answering = match checked {
+            Ok(answering) => answering,
+            Err(refusal) => {
+                tracing::debug!(code = refusal.code, "refused at the front");
+                return Ok(refusal.answer(at_mcp, None));
+            }
+        };
+        // The panic's text stays out of the answer; the panic hook has told standard error.
+        AssertUnwindSafe(answering).catch_unwind().await.unwrap_or_else(|_| {
+            tracing::error!("a handler panicked");
+            let died = Error::internal("a handler panicked");
+            Ok(Refusal::from(&died).answer(at_mcp, None))
+        })
     }
-    // The panic's text stays out of the answer; the panic hook has told standard error.
-    AssertUnwindSafe(next.run(request)).catch_unwind().await.unwrap_or_else(|_| {
-        tracing::error!("a handler panicked");
-        let died = Error::internal("a handler panicked");
-        Refusal::from(&died).answer(at_mcp, None)
-    })
 }
 
 fn check(sites: Option<&Sites>, request: &Request) -> Result<(), Refusal> {

@@ -5,9 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
 use axum::body::{Body, HttpBody};
-use axum::extract::{Request, State};
-use axum::middleware::Next;
-use axum::response::Response;
+use axum::extract::Request;
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -32,17 +30,21 @@ impl Default for Room {
 #[error("too many large bodies are under way")]
 pub struct NoRoom;
 
-/// Gives the request's body its room, and takes it back once the request is answered.
-pub async fn weigh(State(room): State<Room>, request: Request, next: Next) -> Response {
-    let taken = Taken::default();
-    let request = request.map(|body| Body::new(Weighed { body, read: 0, room, taken: taken.clone() }));
-    let answer = next.run(request).await;
-    drop(taken);
-    answer
+impl Room {
+    /// Gives the request's body its room, which it keeps for as long as what this returns beside it.
+    pub fn weigh(&self, request: Request) -> (Request, Taken) {
+        let taken = Taken::default();
+        if request.body().size_hint().upper().is_some_and(|most| most <= FREE as u64) {
+            return (request, taken);
+        }
+        let weighed = |body| Body::new(Weighed { body, read: 0, room: self.clone(), taken: taken.clone() });
+        (request.map(weighed), taken)
+    }
 }
 
 /// The room that one body has. The last of its owners gives it back.
-type Taken = Arc<Mutex<Option<OwnedSemaphorePermit>>>;
+#[derive(Clone, Default)]
+pub struct Taken(Arc<Mutex<Option<OwnedSemaphorePermit>>>);
 
 /// A body that asks for room as it arrives.
 struct Weighed {
@@ -58,7 +60,7 @@ impl Weighed {
         self.read += bytes;
         let more = u32::try_from(self.read.max(FREE) - before).map_err(|_| NoRoom)?;
         let more = self.room.0.clone().try_acquire_many_owned(more).map_err(|_| NoRoom)?;
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut taken = self.taken.0.lock().unwrap_or_else(PoisonError::into_inner);
         match taken.as_mut() {
             Some(taken) => taken.merge(more),
             None => *taken = Some(more),
@@ -97,29 +99,24 @@ impl HttpBody for Weighed {
 
 #[cfg(test)]
 mod tests {
-    use axum::Router;
-    use axum::middleware::from_fn_with_state;
-    use axum::routing::post;
-    use http::StatusCode;
-    use tower::ServiceExt;
+    use http::{Response, StatusCode};
 
     use super::*;
     use crate::doors::front::{BODY_DEADLINE, read_body};
 
     /// A door that reads bodies, with so much room.
-    fn door(room: &Room) -> Router {
-        let read = async |body: Body| match read_body(body, 1024 * 1024, BODY_DEADLINE).await {
+    async fn door(room: &Room, request: Request) -> Response<Body> {
+        let (request, _taken) = room.weigh(request);
+        match read_body(request.into_body(), 1024 * 1024, BODY_DEADLINE).await {
             Ok(bytes) => Response::new(Body::from(bytes)),
             Err(refused) => refused.refusal().answer(false, None),
-        };
-        Router::new().route("/", post(read)).layer(from_fn_with_state(room.clone(), weigh))
+        }
     }
 
     async fn status(room: &Room, bytes: usize) -> StatusCode {
         let pieces: Vec<_> = vec![b'a'; bytes].chunks(7_000).map(Bytes::copy_from_slice).collect();
         let body = futures::stream::iter(pieces.into_iter().map(Ok::<_, std::io::Error>));
-        let request = Request::post("/").body(Body::from_stream(body)).unwrap();
-        let answer = door(room).oneshot(request).await.unwrap();
+        let answer = door(room, Request::new(Body::from_stream(body))).await;
         if answer.status() == StatusCode::SERVICE_UNAVAILABLE {
             assert_eq!(answer.headers()["retry-after"], "1");
         }

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::rejection::PathRejection;
-use axum::extract::{Extension, Path, Request, State};
+use axum::extract::{Path, Request, State};
 use axum::routing::post;
 use bytes::Bytes;
 use http::header::ALLOW;
@@ -35,6 +35,7 @@ use super::front::{BODY_DEADLINE, BodyRefused, read_body};
 use super::media::is_json;
 use super::reception::{Entrance, Reception};
 use super::refusal::Refusal;
+use super::toll::toll;
 use crate::call::Error;
 use crate::gate::{Tally, Visitor};
 
@@ -53,34 +54,33 @@ struct Door {
     listing: Listing,
 }
 
-async fn at_default(
-    State(door): State<Arc<Door>>,
-    Extension(tally): Extension<Tally>,
-    request: Request,
-) -> Response<Body> {
-    serve(&door, None, tally, request).await
+async fn at_default(State(door): State<Arc<Door>>, request: Request) -> Response<Body> {
+    toll(&door.reception, request, |request, tally| serve(&door, None, tally, request)).await
 }
 
 async fn at_org(
     State(door): State<Arc<Door>>,
-    Extension(tally): Extension<Tally>,
     org: Result<Path<String>, PathRejection>,
     request: Request,
 ) -> Response<Body> {
-    match org {
+    let serve = async |request, tally| match org {
         Ok(Path(org)) => serve(&door, Some(org), tally, request).await,
         // Not readable, so there is none of that name.
         Err(_) => Refusal::from(&Error::NotFound("organization")).answer(true, None),
-    }
+    };
+    toll(&door.reception, request, serve).await
 }
 
 /// Streams that the server begins and sessions that a client ends are not offered.
-async fn only_post() -> Response<Body> {
-    let message = "This endpoint takes only POST, one JSON-RPC message at a time.";
-    let refusal = Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message);
-    let mut answer = refusal.answer(true, None);
-    answer.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
-    answer
+async fn only_post(State(door): State<Arc<Door>>, request: Request) -> Response<Body> {
+    let refuse = async |_, _| {
+        let message = "This endpoint takes only POST, one JSON-RPC message at a time.";
+        let refusal = Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message);
+        let mut answer = refusal.answer(true, None);
+        answer.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
+        answer
+    };
+    toll(&door.reception, request, refuse).await
 }
 
 /// One request. Its body is read even when its head is refused, to echo the id.

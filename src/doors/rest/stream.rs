@@ -34,11 +34,11 @@ const COME_BACK: (Duration, Duration) = (Duration::from_millis(100), Duration::f
 
 impl Visit {
     /// Answers with a stream; whatever refuses it does so before it begins.
-    pub(super) async fn follow(self, parts: Parts, body: Body) -> Response {
+    pub(super) async fn follow(&self, parts: &Parts, body: Body) -> Response {
         if parts.method != http::Method::GET {
             return only_get();
         }
-        match self.open(&parts, body).await {
+        match self.open(parts, body).await {
             Ok(follower) => events(follower),
             Err(refused) => refused.answer(self.entry.dialect),
         }
