@@ -60,7 +60,7 @@ impl Secret {
             return None;
         }
         let (signed, check) = text.split_at(KEY_LEN - CHECK_DIGITS);
-        (checksum(signed) == check).then(|| (kind, Self(text.to_owned())))
+        (checksum(signed) == check.as_bytes()).then(|| (kind, Self(text.to_owned())))
     }
 
     /// The whole key, to be handed to its owner once.
@@ -84,8 +84,9 @@ impl Secret {
     }
 
     fn from_random(kind: Kind, random: [u8; 32]) -> Self {
-        let mut text = format!("{}{}", kind.prefix(), base62::<RANDOM_DIGITS>(random));
-        text.push_str(&checksum(&text));
+        let mut text = kind.prefix().to_owned();
+        text.extend(base62::<RANDOM_DIGITS>(random).map(char::from));
+        text.extend(checksum(&text).map(char::from));
         Self(text)
     }
 }
@@ -98,12 +99,12 @@ impl fmt::Debug for Secret {
 
 /// CRC-32 rather than a cut hash: it finds every single wrong character and every swap of two
 /// neighbours, not merely most of them.
-fn checksum(text: &str) -> String {
+fn checksum(text: &str) -> [u8; CHECK_DIGITS] {
     base62::<CHECK_DIGITS>(crc32(text.as_bytes()).to_be_bytes())
 }
 
 /// The big-endian number in exactly `DIGITS` base62 digits, by long division.
-fn base62<const DIGITS: usize>(mut number: impl AsMut<[u8]>) -> String {
+fn base62<const DIGITS: usize>(mut number: impl AsMut<[u8]>) -> [u8; DIGITS] {
     let number = number.as_mut();
     let mut digits = [b'0'; DIGITS];
     for digit in digits.iter_mut().rev() {
@@ -115,15 +116,29 @@ fn base62<const DIGITS: usize>(mut number: impl AsMut<[u8]>) -> String {
         }
         *digit = BASE62[rest as usize];
     }
-    digits.map(char::from).iter().collect()
+    digits
 }
 
 /// The CRC-32 of zip, PNG and Ethernet (reflected polynomial 0xEDB88320).
 fn crc32(bytes: &[u8]) -> u32 {
-    !bytes.iter().fold(!0_u32, |crc, byte| {
-        (0..8).fold(crc ^ u32::from(*byte), |crc, _| (crc >> 1) ^ (0xEDB8_8320 & (crc & 1).wrapping_neg()))
-    })
+    !bytes.iter().fold(!0_u32, |crc, byte| (crc >> 8) ^ CRC[usize::from(crc as u8 ^ byte)])
 }
+
+/// What a byte makes of the CRC-32: it is computed for every key that is presented.
+const CRC: [u32; 256] = {
+    let mut table = [0; 256];
+    let mut byte = 0;
+    while byte < table.len() {
+        let (mut crc, mut bit) = (byte as u32, 0);
+        while bit < 8 {
+            crc = (crc >> 1) ^ (0xEDB8_8320 & (crc & 1).wrapping_neg());
+            bit += 1;
+        }
+        table[byte] = crc;
+        byte += 1;
+    }
+    table
+};
 
 #[cfg(test)]
 mod tests {
@@ -144,9 +159,8 @@ mod tests {
     fn the_format_stays_as_published() {
         let secret = Secret::from_random(Kind::Agent, [0; 32]);
         assert!(secret.expose().starts_with(&format!("wpa_{}", "0".repeat(43))));
-        assert_eq!(base62::<43>([0xFF; 32]).len(), 43);
-        assert_eq!(base62::<6>(61_u32.to_be_bytes()), "00000z");
-        assert_eq!(base62::<6>(62_u32.to_be_bytes()), "000010");
+        assert_eq!(base62::<6>(61_u32.to_be_bytes()), *b"00000z");
+        assert_eq!(base62::<6>(62_u32.to_be_bytes()), *b"000010");
         assert_eq!(secret.shown_prefix(), "wpa_000000");
     }
 

@@ -1,5 +1,8 @@
 //! What tells a replay from a conflict: a hash of the judged arguments.
 
+use std::io::{self, Write};
+
+use serde::Serialize;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
@@ -26,7 +29,7 @@ fn feed(digest: &mut Sha256, value: &Value) {
             }
             digest.update(b"]");
         }
-        scalar => digest.update(scalar.to_string()),
+        scalar => feed_text(digest, scalar),
     }
 }
 
@@ -35,7 +38,7 @@ fn feed_object(digest: &mut Sha256, members: &Map<String, Value>) {
     members.sort_unstable_by_key(|(name, _)| *name);
     digest.update(b"{");
     for (name, value) in members {
-        digest.update(Value::from(name.as_str()).to_string());
+        feed_text(digest, name);
         digest.update(b":");
         feed(digest, value);
         digest.update(b",");
@@ -43,9 +46,29 @@ fn feed_object(digest: &mut Sha256, members: &Map<String, Value>) {
     digest.update(b"}");
 }
 
+/// The JSON text of what is no object and no list.
+fn feed_text(digest: &mut Sha256, scalar: &impl Serialize) {
+    // Nothing that is hashed fails to be written.
+    let _ = serde_json::to_writer(Hashed(digest), scalar);
+}
+
+struct Hashed<'a>(&'a mut Sha256);
+
+impl Write for Hashed<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use sha2::{Digest, Sha256};
 
     #[test]
     fn member_order_does_not_matter_and_content_does() {
@@ -54,5 +77,13 @@ mod tests {
         assert_eq!(one, print(json!({"b": {"y": null, "x": [1, 2]}, "a": 1})));
         assert_ne!(one, print(json!({"b": {"y": null, "x": [2, 1]}, "a": 1})));
         assert_ne!(print(json!({"a": "1"})), print(json!({"a": 1})));
+    }
+
+    #[test]
+    fn what_was_stored_by_an_earlier_version_is_still_known() {
+        let arguments = json!({"b": "ü\"\n", "a": [1, 2.5, null, true, {"z": 1, "y": ""}]});
+        let text = r#"{"a":[1,2.5,null,true,{"y":"","z":1,},],"b":"ü\"\n",}"#;
+        let stored: [u8; 32] = Sha256::digest(text).into();
+        assert_eq!(super::of(arguments.as_object().unwrap()).0, stored);
     }
 }

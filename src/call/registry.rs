@@ -64,8 +64,8 @@ type Read = fn(Map<String, Value>) -> Result<Arc<dyn Command>>;
 /// What a call came to.
 #[derive(Debug)]
 pub struct Ran {
-    /// The answer, as its schema says.
-    pub answer: Value,
+    /// The answer, as its schema says: JSON, written once.
+    pub answer: String,
     /// Whether it answers an earlier call again.
     pub replayed: bool,
     /// `Some(seq)`: empty, and worth asking for again once the caller's mailbox moved beyond.
@@ -217,7 +217,7 @@ impl<T: Tool> Command for T {
         Box::pin(async move {
             let answer = Tool::run(self, call).await?;
             let awaits = T::awaits(&answer);
-            let answer = serde_json::to_value(answer).map_err(Error::internal)?;
+            let answer = serde_json::to_string(&answer).map_err(Error::internal)?;
             Ok(Ran { answer, replayed: call.is_replay(), awaits })
         })
     }

@@ -12,14 +12,15 @@ mod stream;
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use axum::routing::{MethodFilter, MethodRouter, any, on, post};
 use axum::{Router, body::Body};
-use http::StatusCode;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use http::header::CACHE_CONTROL;
 use http::request::Parts;
+use http::{HeaderValue, StatusCode};
 use serde_json::{Map, Value};
 
+use super::media;
 use super::reception::{Entrance, Reception};
 use super::toll::toll;
 use crate::call::field_path::echo_name;
@@ -127,7 +128,7 @@ struct Visit {
 impl Visit {
     async fn answer(&self, parts: &Parts, body: Body) -> Response {
         match self.call(parts, body).await {
-            Ok(ran) => success(self.route, &ran),
+            Ok(ran) => success(self.route, ran),
             Err(refused) => refused.answer(self.entry.dialect),
         }
     }
@@ -187,14 +188,16 @@ fn shown(name: &str) -> String {
 }
 
 /// 201 says that something was made: an answer given again is 200.
-fn success(route: Route, ran: &Ran) -> Response {
+fn success(route: Route, ran: Ran) -> Response {
     let made = StatusCode::from_u16(route.success).unwrap_or(StatusCode::OK);
     let status = if ran.replayed { StatusCode::OK } else { made };
-    if status == StatusCode::NO_CONTENT {
-        return (status, [(CACHE_CONTROL, "no-store")]).into_response();
-    }
-    let headers = [(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, "no-store")];
-    (status, headers, ran.answer.to_string()).into_response()
+    let mut answer = match status {
+        StatusCode::NO_CONTENT => Response::new(Body::empty()),
+        _ => media::json(status, ran.answer.into()),
+    };
+    *answer.status_mut() = status;
+    answer.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    answer
 }
 
 #[cfg(test)]

@@ -45,16 +45,14 @@ impl ObjectShape {
         if let Some(name) = self.required.iter().find(|name| given.get(*name).is_none_or(Value::is_null)) {
             return Err(invalid(at.member(name), "is required"));
         }
-        let mut judged = Map::new();
+        let mut judged = Map::with_capacity(self.fields.len());
         for (name, node) in &self.fields {
-            let value = given.shift_remove(name).filter(|value| !value.is_null());
-            let value = match value {
-                Some(value) => Some(node.judge(value, at.member(name))?),
-                None => node.default.clone(),
+            let member = given.shift_remove_entry(name).filter(|(_, value)| !value.is_null());
+            let member = match member {
+                Some((key, value)) => Some((key, node.judge(value, at.member(name))?)),
+                None => node.default.clone().map(|default| (name.clone(), default)),
             };
-            if let Some(value) = value {
-                judged.insert(name.clone(), value);
-            }
+            judged.extend(member);
         }
         match &self.rest {
             Rest::Refused => {}

@@ -71,7 +71,7 @@ impl Dispatch {
             }
         };
         let followed = Followed { kind, cursor: follower.cursor(), delivered };
-        let answer = serde_json::to_value(followed).map_err(Error::internal)?;
+        let answer = serde_json::to_string(&followed).map_err(Error::internal)?;
         Ok(Ran { answer, replayed: false, awaits: None })
     }
 }

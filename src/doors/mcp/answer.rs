@@ -1,5 +1,6 @@
 //! Results as bytes: each part is serialised once and copied into place.
 
+use std::borrow::Cow;
 use std::io::Write;
 
 use bytes::Bytes;
@@ -42,8 +43,8 @@ pub fn complete(era: Era, id: &str, members: &[u8]) -> Bytes {
 /// What came of a tool: the answer, or its failure in the toolset's words, as text and as data.
 pub fn of_call(era: Era, id: &str, dialect: Dialect, outcome: &Result<Ran>) -> Bytes {
     let (text, is_error) = match outcome {
-        Ok(ran) => (ran.answer.to_string(), false),
-        Err(error) => (dialect.failure(error).to_string(), true),
+        Ok(ran) => (Cow::Borrowed(&*ran.answer), false),
+        Err(error) => (Cow::Owned(dialect.failure(error).to_string()), true),
     };
     let mut members = Vec::with_capacity(text.len() * 2 + text.len() / 4 + 96);
     members.extend_from_slice(br#""content":[{"type":"text","text":"#);
