@@ -8,7 +8,7 @@ use crate::inbox::poster::LANES;
 
 /// Connections of a pod beside those of its pool: the lanes, the listener, the ring, the sweep, the chores, and four of
 /// the webhooks.
-#[expect(clippy::cast_possible_truncation, reason = "there are two lanes")]
+#[expect(clippy::cast_possible_truncation, reason = "there are three lanes")]
 const BESIDE_POOL: u32 = LANES as u32 + 8;
 /// Left for operators and their chores.
 const RESERVE: u32 = 3;

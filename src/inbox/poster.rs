@@ -1,7 +1,7 @@
 //! Group posting: while one batch commits, the next one gathers.
 //!
 //! A commit is bought with a flush, whatever it holds. So postings are not carried out one by
-//! one: each of the pod's two lanes takes what waits, carries it out in one transaction, and
+//! one: each of the pod's lanes takes what waits, carries it out in one transaction, and
 //! takes again. There is no timer: a posting that finds a lane idle leaves at once.
 //!
 //! A mailbox is in at most one lane at a time, so the lanes never wait for each other's locks, and
@@ -27,7 +27,7 @@ use crate::error::{Error, Result};
 use crate::wakes::{Task, Wakes};
 
 /// Connections that post, beside those of the pool.
-pub const LANES: usize = 2;
+pub const LANES: usize = 3;
 /// How long a posting may wait to be carried out before its caller is told to try again.
 const PATIENCE: Duration = Duration::from_secs(6);
 /// How long its caller waits at most: longer than the patience and everything that bounds a lane's tries.
@@ -85,7 +85,7 @@ impl Desk {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next batch, if there is one; the other lane is told when more waits.
+    /// The next batch, if there is one; another lane is told when more waits.
     fn take(&self) -> Option<Batch> {
         let mut queue = self.queue();
         let batch = queue.take(Instant::now());
