@@ -90,7 +90,7 @@ comment on table mailbox is 'One narrow row per agent. Its lock orders what ente
 comment on column mailbox.open is 'Entries not acked.';
 comment on column mailbox.counted is 'Entries not acked that count against the caps: mail from peers, not notices or replies.';
 comment on column mailbox.ack_wanted is 'Entries not acked whose sender asked for an ack.';
-comment on column mailbox.guarded is 'Not everybody may write to it: its agent has a policy or blocks somebody. Kept here, so that posting reads one row.';
+comment on column mailbox.guarded is 'Not everybody may write to it: its agent has a policy, or blocks somebody, or did. Kept here, so that posting reads one row.';
 comment on column mailbox.hooked is 'Its agent has a webhook, or had one.';
 
 create table message (

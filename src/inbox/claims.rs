@@ -129,7 +129,10 @@ impl Shelf {
     /// The oldest that this claim may have and that fit on its page.
     fn take(&mut self, claim: &Claim, until: OffsetDateTime) -> Result<Vec<Message>> {
         let only: Option<HashSet<&Uuid>> = claim.message_ids.as_ref().map(|ids| ids.iter().collect());
-        let may_have = |message: &&Message| only.as_ref().is_none_or(|only| only.contains(&message.id));
+        let may_have = |message: &&Message| match &only {
+            Some(only) => only.contains(&message.id),
+            None => message.seq <= self.oldest_until,
+        };
         let mut messages: Vec<Message> =
             self.free.values().filter(may_have).take(claim.limit).cloned().collect();
         // Measured as they will be shown: a lease adds its end to each.

@@ -3,9 +3,9 @@
 //!
 //! The lock is a statement of its own, so that every later statement reads a
 //! snapshot newer than the lock: order, caps, duplicates and leases are exact. One order of
-//! locks everywhere: mailboxes sorted, then keys sorted, then agents. Entries and runs
-//! change under the lock of their mailbox alone. Who cannot keep the order skips what is
-//! locked.
+//! locks everywhere: mailboxes sorted, then keys sorted, then webhooks, then agents. Entries
+//! and runs change under the lock of their mailbox alone. Who cannot keep the order skips
+//! what is locked.
 
 use sqlx::PgConnection;
 use uuid::Uuid;

@@ -130,14 +130,12 @@ fn sparse<'a, R, T>(rows: &'a [R], of: impl Fn(&'a R) -> Option<T>) -> Vec<Optio
     if column.iter().any(Option::is_some) { column } else { Vec::new() }
 }
 
-/// Keys go in by the order of their text: two batches that meet on one wait for each other one way only.
+/// Keys go in by the order of their text: two batches that meet on one wait for each other one way only. They are the
+/// main statement, which Postgres carries out first: where one is taken, nothing else was written in vain.
 ///
 /// `unnest` fills up shorter arrays with nulls. All letters of a batch are of one moment.
 const WRITE: &str = "-- inbox.write
-    with used as (
-        insert into idempotency (org_id, agent_id, namespace, key, fingerprint, answer)
-        select * from unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::bytea[], $6::text[])
-    ), stored as (
+    with stored as (
         insert into message (org_id, message_id, sender_agent_id, sender_name, recipient_agent_id, message_type, body,
             parts, thread_id, in_reply_to, ack_requested, ack_deadline, probe_nonce, created_at)
         select org_id, message_id, sender_agent_id, sender_name, agent_id, message_type, body,
@@ -149,9 +147,12 @@ const WRITE: &str = "-- inbox.write
     ), entered as (
         insert into inbox_entry (org_id, agent_id, seq, message_id, sender_agent_id, counted, ack_requested)
         select * from unnest($7::uuid[], $8::uuid[], $9::bigint[], $10::uuid[], $11::uuid[], $21::bool[], $18::bool[])
+    ), moved as (
+        update mailbox m set last_seq = g.last_seq, open = m.open + g.open, counted = m.counted + g.counted,
+            ack_wanted = m.ack_wanted + g.ack_wanted
+        from unnest($23::uuid[], $24::uuid[], $25::bigint[], $26::int[], $27::int[], $28::int[])
+            as g(org_id, agent_id, last_seq, open, counted, ack_wanted)
+        where m.org_id = g.org_id and m.agent_id = g.agent_id
     )
-    update mailbox m set last_seq = g.last_seq, open = m.open + g.open, counted = m.counted + g.counted,
-        ack_wanted = m.ack_wanted + g.ack_wanted
-    from unnest($23::uuid[], $24::uuid[], $25::bigint[], $26::int[], $27::int[], $28::int[])
-        as g(org_id, agent_id, last_seq, open, counted, ack_wanted)
-    where m.org_id = g.org_id and m.agent_id = g.agent_id";
+    insert into idempotency (org_id, agent_id, namespace, key, fingerprint, answer)
+    select * from unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::bytea[], $6::text[])";

@@ -38,7 +38,8 @@ pub struct Xid {
     pub life: Life,
 }
 
-/// One life of the server, which none of its sessions outlives: see [`life()`].
+/// One life of the server, which none of its sessions outlives: see [`life()`]. An operator who sets the statistics
+/// back begins another for sessions opened from then on; what the older ones lose the answer of is not looked up.
 pub type Life = Arc<str>;
 
 /// A new text with each start of the server, and with each recovery from a crash of one of its processes, which

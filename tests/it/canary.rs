@@ -176,7 +176,7 @@ impl Watch {
         for (table, path) in [
             ("credential", "/api/v1/onboard"),
             ("mailbox", "/api/v1/onboard"),
-            ("poll", "/api/v1/mailbox/claim"),
+            ("mailbox", "/api/v1/mailbox/claim"),
         ] {
             let rename = |from: &str, to: &str| AssertSqlSafe(format!("alter table {from} rename to {to}"));
             sqlx::raw_sql(rename(table, "gone")).execute(&house.db).await.unwrap();

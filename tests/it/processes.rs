@@ -162,7 +162,7 @@ async fn a_pod_that_its_database_has_no_room_for_is_refused() {
     let refused = program::run(crowded).await;
     let said = String::from_utf8(refused.stderr).unwrap();
     assert_eq!(refused.status.code(), Some(2), "{said}");
-    assert!(said.contains("uses 1010 connections") && said.contains("max_connections"), "{said}");
+    assert!(said.contains("uses 1011 connections") && said.contains("max_connections"), "{said}");
 
     // Each of these two has room, and both together have not.
     let most: i32 = sqlx::query_scalar("select current_setting('max_connections')::int")

@@ -27,6 +27,8 @@ pub(super) struct Shelf {
     pub pending: i64,
     /// By seq.
     pub free: BTreeMap<i64, Message>,
+    /// The last seq of the oldest ones: what lies beyond was named by a claim, and has others before it.
+    pub oldest_until: i64,
     /// What runs hold under a live lease.
     pub held: HashMap<Uuid, Vec<Message>>,
     /// Runs of the claims that have a live lease.
@@ -68,6 +70,9 @@ pub(super) async fn find_free(db: &mut PgConnection, asked: &[Asked<'_>]) -> Res
         // A mailbox without free messages is one row without a message.
         if row.try_get::<Option<i64>, _>("seq")?.is_some() {
             let message = message::read(&row)?;
+            if !row.try_get::<bool, _>("is_named")? {
+                shelf.oldest_until = shelf.oldest_until.max(message.seq);
+            }
             shelf.free.insert(message.seq, message);
         }
     }
@@ -106,7 +111,8 @@ fn array<'a>(ids: impl IntoIterator<Item = &'a Uuid>) -> String {
 const FIND_FREE: &str = concat!(
     "-- inbox.find_free
      with clock as materialized (select date_trunc('milliseconds', clock_timestamp()) as now)
-     select b.org_id as box_org, b.agent_id as box_agent, clock.now, b.open - runs.held as pending, runs.live, f.*
+     select b.org_id as box_org, b.agent_id as box_agent, clock.now, b.open - runs.held as pending, runs.live,
+        u.named is not null as is_named, f.*
      from clock
      cross join unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::bigint[], $5::text[], $6::text[])
         as u(org_id, agent_id, most, bytes, named, runs)
@@ -120,7 +126,8 @@ const FIND_FREE: &str = concat!(
         select * from (
             select ",
     message_columns!(),
-    ",          sum(octet_length(m.body) + coalesce(octet_length(m.parts::text), 0)) over (order by e.seq) as so_far
+    ",          sum(octet_length(m.body) + coalesce(octet_length(m.parts::text), 0)) over (order by e.seq) as so_far,
+                row_number() over (order by e.seq) = 1 as is_first
             from (
                 (select e.* from inbox_entry e
                  where u.named is null and e.org_id = u.org_id and e.agent_id = u.agent_id and e.acked_at is null
@@ -132,7 +139,7 @@ const FIND_FREE: &str = concat!(
                     where e.message_id = n.message_id and e.agent_id = u.agent_id and e.org_id = u.org_id offset 0) e
                 where e.acked_at is null and (e.lease_until is null or e.lease_until <= clock.now)) e",
     its_message!(),
-    "   ) f where f.so_far <= u.bytes) f on true"
+    "   ) f where f.so_far <= u.bytes or f.is_first) f on true"
 );
 
 /// Finds what the runs that have a live lease hold and have not acked: row by row, by key.

@@ -22,6 +22,8 @@ use crate::wakes::Topic;
 
 /// How long everything before the commit may take before the connection is given up.
 const WORK: Duration = Duration::from_secs(3);
+/// How long after a retry more are expected.
+const RETRIES: Duration = Duration::from_secs(1);
 /// How long to leave a database alone that could not be connected to.
 const BACK_OFF: Duration = Duration::from_millis(200);
 
@@ -37,7 +39,7 @@ const SESSION: [(&str, &str); 4] = [
 /// Carries out what waits, until `stop`.
 pub(super) async fn run(desk: Arc<Desk>, options: PgConnectOptions, stop: CancellationToken) {
     let options = options.options(SESSION);
-    let mut lane = Lane { desk, options, session: None, is_lost: false, expects_retries: false };
+    let mut lane = Lane { desk, options, session: None, is_lost: false, retries_until: Instant::now() };
     loop {
         // Whoever can run now may still join the batch.
         yield_now().await;
@@ -57,9 +59,9 @@ struct Lane {
     session: Option<Session>,
     /// Whether the last try found no database: the first time it may just be an old connection.
     is_lost: bool,
-    /// Whether the last batch held one: they seldom come alone, and each that comes unexpected has a batch
+    /// Until then retries are expected: they seldom come alone, and each that comes unexpected has a batch
     /// carried out twice.
-    expects_retries: bool,
+    retries_until: Instant,
 }
 
 struct Session {
@@ -124,7 +126,8 @@ impl Lane {
     /// Carries out a batch; with its keys looked up first where that turns out to matter, and one by one
     /// when it is refused as a whole: one bad posting does not spoil it for the others.
     async fn fates(&mut self, postings: &[Posting], patience: Patience) -> Vec<Fate> {
-        let mut tried = self.attempt(postings, Care { patience, looks_up_keys: self.expects_retries }).await;
+        let looks_up_keys = Instant::now() < self.retries_until;
+        let mut tried = self.attempt(postings, Care { patience, looks_up_keys }).await;
         if matches!(tried, Tried::KeyTaken) {
             tried = self.attempt(postings, Care { patience, looks_up_keys: true }).await;
         }
@@ -180,12 +183,18 @@ impl Lane {
         };
         self.is_lost = false;
         let Began { mut session, xid, verdicts, hook_is_due } = began;
-        self.expects_retries = verdicts.iter().any(Verdict::is_of_retry);
+        if verdicts.iter().any(Verdict::is_of_retry) {
+            self.retries_until = Instant::now() + RETRIES;
+        }
         let stores = postings.iter().zip(&verdicts).any(|(posting, verdict)| posting.is_stored_by(verdict));
-        let (Some(xid), true) = (xid, stores) else {
+        if !stores {
             // Claims of empty mailboxes, refusals, replays: nobody waits for the disk.
             self.undo(session).await;
             return Tried::Done(verdicts);
+        }
+        let Some(xid) = xid else {
+            self.undo(session).await;
+            return Tried::Refused(Error::internal("what is stored goes with a mailbox"));
         };
         match transaction::commit(&mut session.db, &xid, &self.options).await {
             Ended::Committed { is_answered } => {

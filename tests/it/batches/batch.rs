@@ -47,7 +47,7 @@ impl Batch {
                 return verdicts;
             }
         }
-        panic!("astray although the keys were looked up");
+        panic!("a key was taken although the keys were looked up");
     }
 
     pub fn letter(&self, from: &Agent, to: &Agent, key: Option<&str>, print: u8) -> Posting {

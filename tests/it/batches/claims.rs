@@ -97,6 +97,39 @@ async fn a_claim_clears_away_what_ended_and_nothing_that_lives() {
     assert!(left.len() == 2 && !left.contains(&runs[0]), "{left:?}");
 }
 
+#[tokio::test]
+async fn what_one_claim_names_has_no_other_skip_what_is_older() {
+    let (house, worker, _) = with_mail(0).await;
+    let sent = with_bodies(&house, &worker, &[50_000, 50_000, 50_000, 5]).await;
+    let mut named = house.claim_of(&worker, &[sent[0], sent[3]]);
+    named.claim.as_mut().unwrap().limit = 1;
+    let verdicts = house.together([named, house.claim(&worker, Uuid::new_v4(), 3)]).await;
+    assert_eq!(verdicts.iter().map(ids).collect::<Vec<_>>(), [&sent[..1], &sent[1..2]]);
+}
+
+#[tokio::test]
+async fn what_fits_on_no_page_is_claimed_alone() {
+    let (house, worker, _) = with_mail(0).await;
+    let sent = with_bodies(&house, &worker, &[70_000, 5]).await;
+    for expected in &sent {
+        let verdict = house.alone(house.claim(&worker, Uuid::new_v4(), 5)).await;
+        assert_eq!(ids(&verdict), [*expected]);
+    }
+}
+
+/// Messages of so many bytes each; their ids.
+async fn with_bodies(house: &Batch, worker: &Agent, sizes: &[usize]) -> Vec<Uuid> {
+    let peer = house.agent().await;
+    let mut sent = Vec::new();
+    for size in sizes {
+        let mut posting = house.letter(&peer, worker, None, 0);
+        posting.letters[0].body = "a".repeat(*size);
+        sent.push(posting.letters[0].message_id);
+        house.alone(posting).await;
+    }
+    sent
+}
+
 /// A worker with so many messages and nothing else, each of another peer; their ids.
 async fn with_mail(count: usize) -> (Batch, Agent, Vec<Uuid>) {
     let house = Batch::open().await;
