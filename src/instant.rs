@@ -9,8 +9,23 @@ pub fn format(at: OffsetDateTime) -> String {
     let in_utc = at.checked_to_offset(time::UtcOffset::UTC).unwrap_or(at);
     let (year, month, day) = in_utc.to_calendar_date();
     let (hour, minute, second, milli) = in_utc.time().as_hms_milli();
-    let month = u8::from(month);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milli:03}Z")
+    let mut text = *b"0000-00-00T00:00:00.000Z";
+    put(&mut text[0..4], year.unsigned_abs());
+    put(&mut text[5..7], u8::from(month).into());
+    put(&mut text[8..10], day.into());
+    put(&mut text[11..13], hour.into());
+    put(&mut text[14..16], minute.into());
+    put(&mut text[17..19], second.into());
+    put(&mut text[20..23], milli.into());
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+/// Writes the last digits of a number.
+fn put(digits: &mut [u8], mut number: u32) {
+    for digit in digits.iter_mut().rev() {
+        *digit = b'0' + (number % 10) as u8;
+        number /= 10;
+    }
 }
 
 /// For `#[serde(with)]` on `OffsetDateTime`; publish it as a `date-time` string.

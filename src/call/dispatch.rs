@@ -16,7 +16,6 @@ use super::db::Db;
 use super::fingerprint::Fingerprint;
 use super::follow::Follower;
 use super::holds::Holds;
-use super::outcome::count;
 use super::progress::{Note, Progress};
 use super::registry::{Command, Entry, Ran};
 use super::turns::Turns;
@@ -173,9 +172,9 @@ impl Dispatch {
     /// Carries out one call: judges it, runs it, and holds it while it awaits more
     /// and its caller is patient.
     pub async fn call(self: &Arc<Self>, request: Request) -> Result<Ran> {
-        let (name, began) = (request.entry.spec.name, Instant::now());
+        let (entry, began) = (request.entry.clone(), Instant::now());
         let outcome = self.carry_out(request, began).await;
-        count(name, began, &outcome);
+        entry.outcomes.note(began, &outcome);
         outcome
     }
 
@@ -185,7 +184,7 @@ impl Dispatch {
     /// # Errors
     /// Those of a call, all before the stream begins.
     pub async fn follow(self: &Arc<Self>, request: Request, is_bounded: bool) -> Result<Follower> {
-        let (name, began) = (request.entry.spec.name, Instant::now());
+        let (entry, began) = (request.entry.clone(), Instant::now());
         let opening = async {
             let job = Job::new(request)?;
             let follow = job.command.follow().ok_or_else(|| Error::internal("nothing to follow"))?;
@@ -193,7 +192,7 @@ impl Dispatch {
             self.follower(&Arc::new(job), follow.since, wait, follow.heartbeat).await
         };
         let outcome = opening.await;
-        count(name, began, &outcome);
+        entry.outcomes.note(began, &outcome);
         outcome
     }
 

@@ -1,18 +1,41 @@
 //! What came of a call: counted, timed, and logged where it is ours to repair.
 
+use std::sync::OnceLock;
+
+use metrics::{Counter, Histogram};
 use tokio::time::Instant;
 
 use super::{Error, Result};
 use crate::error::{QueueFull, cause};
 use crate::telemetry;
 
-/// Counts, times and logs what came of a call.
-pub(super) fn count<T>(name: &'static str, began: Instant, outcome: &Result<T>) {
-    let word = outcome.as_ref().map_or_else(|error| error.verdict().0, |_| "ok");
-    metrics::counter!(telemetry::CALLS, "tool" => name, "outcome" => word).increment(1);
-    metrics::histogram!(telemetry::CALL_SECONDS, "tool" => name).record(began.elapsed().as_secs_f64());
-    if let Err(error) = outcome {
-        log(name, error);
+/// What came of one tool's calls.
+pub(super) struct Outcomes {
+    tool: &'static str,
+    /// Kept: finding a metric by its labels takes longer than counting.
+    succeeded: OnceLock<Counter>,
+    seconds: OnceLock<Histogram>,
+}
+
+impl Outcomes {
+    pub(super) fn of(tool: &'static str) -> Outcomes {
+        Outcomes { tool, succeeded: OnceLock::new(), seconds: OnceLock::new() }
+    }
+
+    /// Counts, times and logs what came of a call.
+    pub(super) fn note<T>(&self, began: Instant, outcome: &Result<T>) {
+        let tool = self.tool;
+        let counter = |word| metrics::counter!(telemetry::CALLS, "tool" => tool, "outcome" => word);
+        match outcome {
+            Ok(_) => self.succeeded.get_or_init(|| counter("ok")).increment(1),
+            Err(error) => {
+                counter(error.verdict().0).increment(1);
+                log(tool, error);
+            }
+        }
+        let seconds =
+            self.seconds.get_or_init(|| metrics::histogram!(telemetry::CALL_SECONDS, "tool" => tool));
+        seconds.record(began.elapsed().as_secs_f64());
     }
 }
 

@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use super::arguments::Shape;
 use super::dialect::Dialect;
 use super::fingerprint::{self, Fingerprint};
+use super::outcome::Outcomes;
 use super::tool::{Access, Follow, Reach, Spec, Tool};
 use super::{Call, Error, Result, schema};
 
@@ -53,6 +54,7 @@ pub struct Entry {
     pub refuses: &'static [&'static str],
     /// Arguments worth showing in an example call, as JSON.
     pub example: Option<&'static str>,
+    pub(super) outcomes: Outcomes,
     shape: Shape,
     tidy: fn(&mut Map<String, Value>),
     read: Read,
@@ -143,6 +145,7 @@ impl Toolset {
             refuses: T::REFUSES,
             example: T::EXAMPLE,
             input: published(input),
+            outcomes: Outcomes::of(spec.name),
             tidy: T::tidy,
             read: read::<T>,
             spec,
